@@ -3,6 +3,9 @@ SHELL      := /bin/bash
 .SHELLFLAGS := -o pipefail -ec
 GO         ?= go
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+# For bench-pairs.
+PAIRS ?= 5
+RAW ?= pairs.json
 # How long each benchmark runs; 1x is once.
 BENCHTIME  ?= 1s
 # How long each fuzz target runs.
@@ -25,7 +28,7 @@ TIMEOUT    ?= 10m
 PARALLEL   ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check race lint bench bench-age bench-nightly bench-go fault history history-load reshard-load timetravel chaos load outside verifiers alerts telemetry helm distributed ways fuzz model sim cover doc deps generate release
+.PHONY: help run build test check race lint bench bench-worker bench-pairs bench-age bench-nightly bench-go fault history history-load reshard-load timetravel chaos load outside verifiers alerts telemetry helm distributed ways fuzz model sim cover doc deps generate release
 
 help: ## Prints this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +59,12 @@ lint: ## Runs gofmt, go vet, staticcheck, gocognit and govulncheck
 
 bench: ## Measures this service beside others, in three minutes; scripts/bench-deps.sh installs their servers
 	cd bench && $(GO) run . -size=quick
+
+bench-worker: ## Measures package worker beside asynq and River, in eight minutes, and writes the table of docs/worker.md
+	cd bench && $(GO) run . -size=worker
+
+bench-pairs: ## With OLD=path NEW=path: compares two built programs in PAIRS=5 pairs, in seven minutes; raw values in RAW=pairs.json
+	cd bench && $(GO) run . pairs -old '$(abspath $(OLD))' -new '$(abspath $(NEW))' -n $(PAIRS) -raw '$(abspath $(RAW))'
 
 bench-age: ## Prints the revision of the published benchmarks and how old they are
 	@cd bench && $(GO) run . -age

@@ -2,13 +2,15 @@
 // machine and prints a table of results. See docs/benchmarks.md.
 //
 //	go run . -size=quick                             three minutes
+//	go run . -size=worker                            package worker beside asynq and River, eight minutes
 //	go run . -size=standard                          all peers and cases, an hour and a half
 //	go run . -size=nightly                           the same, but each case measures for longer
 //	go run . -size=quick -peers=all -cases=late-10   only one case, for all peers
 //	go run . -size=standard -render                  write the pages again from the last result
+//	go run . pairs -old PATH -new PATH               compare two built programs of this project, seven minutes
 //	go run . -age                                    print the age of the published result
 //
-// By default the sizes standard and nightly also write the results to pages in docs. For that the working tree must
+// By default the sizes worker, standard and nightly also write the results to pages in docs. For that the working tree must
 // have no uncommitted changes.
 package main
 
@@ -23,6 +25,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -48,33 +51,29 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	if len(args) == 2 {
-		switch args[0] {
-		case "cell":
-			return cell(ctx, args[1], stdout)
-		case "work":
-			return work(ctx, args[1], stdin, stdout)
-		case "bare":
-			return bare(ctx, args[1], stdout)
-		case "call":
-			return call(ctx, args[1], stdin, stdout)
-		}
+	if len(args) > 0 && args[0] == "pairs" {
+		return pairs(ctx, args[1:], stdout, stderr)
 	}
+
+	if len(args) == 2 && slices.Contains(harness.Processes, args[0]) {
+		return harness.Process(ctx, args[0], []byte(args[1]), entry, stdin, stdout)
+	}
+
 	return measure(ctx, args, stdout, stderr)
 }
 
 func measure(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	sizeName := flags.String("size", "quick", "tiny, quick, standard or nightly")
+	sizeName := flags.String("size", "quick", "tiny, quick, worker, standard or nightly")
 	peers := flags.String("peers", "", "comma-separated names, or all; the size's if empty")
 	cases := flags.String("cases", "", "comma-separated names; the size's if empty")
+	short := flags.Bool("short", false, "the amounts of size tiny: try each cell; nothing is published")
 	repeats := flags.Int("repeats", 0, "of each cell; the size's if 0")
 	docs := flags.String("docs", "../docs", "directory of benchmarks.md and benchmarks/")
 	out := flags.String("out", "", "result file; docs/benchmarks/<size>.json if empty and the size is published")
 	render := flags.Bool("render", false, "measure nothing, write the pages from the result file")
 	keep := flags.Bool("no-docs", false, "do not write benchmarks.md and its plots, as with the sizes tiny and quick")
-	add := flags.Bool("append", false, "add to the result file, replacing cells of the same peers and cases, instead of a new file")
 	readme := flags.String("readme", "../README.md", "page whose part between the marks bench:patterns is written, if it has them")
 	list := flags.Bool("list", false, "list peers and cases")
 	age := flags.Bool("age", false, "measure nothing, print the age of the result that docs/benchmarks.md shows")
@@ -95,7 +94,7 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return nil
 	}
 
-	size, err := harness.SizeNamed(*sizeName)
+	size, err := harness.SizeNamed(*sizeName, *short)
 	if err != nil {
 		return err
 	}
@@ -108,46 +107,79 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return printList(stdout, size)
 	}
 
-	publish := size.Published() && !*keep
+	publish := (size.Published() || size.Name == harness.Worker) && !*keep
 	file := *out
-	if file == "" && (publish || *render || *add) {
+	if file == "" && (publish || *render) {
 		file = filepath.Join(*docs, "benchmarks", size.Name+".json")
 	}
 
-	res, err := result(ctx, file, *render, *add, harness.Options{Size: size, Entries: adapter.All(), Peers: split(*peers),
+	res, err := result(ctx, file, *render, harness.Options{Size: size, Entries: adapter.All(), Peers: split(*peers),
 		Cases: split(*cases), Publish: publish, Log: stderr, Save: func(r *harness.Result) error { return save(file, r) }})
 	if err != nil && (res == nil || len(res.Cells) == 0) {
 		return err
 	}
 
-	fmt.Fprint(stdout, report.Text(res))
+	text, write := report.Text, func() error { return errors.Join(report.Write(*docs, res), report.Readme(*readme, res)) }
+	if strings.HasPrefix(size.Name, harness.Worker) {
+		text, write = report.WorkerText, func() error { return report.WriteWorker(filepath.Join(*docs, "worker.md"), res) }
+	}
+
+	fmt.Fprint(stdout, text(res))
 	if err != nil {
 		return fmt.Errorf("cut off, no page is written: %w", err)
 	}
 	if !publish {
 		return nil
 	}
-	if err := report.Write(*docs, res); err != nil {
+
+	return write()
+}
+
+// pairs compares two built programs of this project.
+func pairs(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("bench pairs", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	oldPath := flags.String("old", "", "the earlier program")
+	newPath := flags.String("new", "", "the later program")
+	n := flags.Int("n", 5, "pairs of each case")
+	cases := flags.String("cases", "", "comma-separated names; all if empty")
+	raw := flags.String("raw", "pairs.json", "file for all values of all pairs")
+	short := flags.Bool("short", false, "the amounts of size tiny: try each case")
+	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	if *oldPath == "" || *newPath == "" || flags.NArg() > 0 || *n < 1 {
+		return errors.New("usage: bench pairs -old PATH -new PATH [-n 5] [-raw pairs.json] [-cases NAMES] [-short]")
+	}
 
-	return report.Readme(*readme, res)
+	size := harness.Sizes()[harness.Pairs]
+	for _, c := range split(*cases) {
+		if !slices.Contains(size.Cases, c) {
+			return fmt.Errorf("-cases %q: want %s", c, strings.Join(size.Cases, ", "))
+		}
+	}
+
+	if *cases != "" {
+		size.Cases = split(*cases)
+	}
+
+	if *short {
+		size = size.Short()
+	}
+
+	res, err := harness.ComparePairs(ctx, size, *oldPath, *newPath, *n, stderr, func(r *harness.Comparison) error { return save(*raw, r) })
+	if res != nil {
+		fmt.Fprint(stdout, report.PairsText(res))
+	}
+
+	return err
 }
 
 // result loads the result file, or measures. An interrupted run returns its cells so far and the
 // error.
-func result(ctx context.Context, file string, render, add bool, o harness.Options) (*harness.Result, error) {
+func result(ctx context.Context, file string, render bool, o harness.Options) (*harness.Result, error) {
 	if render {
 		return load(file)
-	}
-
-	if add {
-		base, err := load(file)
-		if err != nil {
-			return nil, err
-		}
-
-		o.Base = base
 	}
 
 	return harness.Run(ctx, o)
@@ -179,7 +211,7 @@ func printList(w io.Writer, size harness.Size) error {
 }
 
 // save writes the result; an empty name writes none.
-func save(file string, res *harness.Result) error {
+func save(file string, res any) error {
 	if file == "" {
 		return nil
 	}
@@ -219,69 +251,4 @@ func entry(name string) (peer.Entry, error) {
 		}
 	}
 	return peer.Entry{}, fmt.Errorf("there is no peer %q", name)
-}
-
-// cell is the body of one cell's process.
-func cell(ctx context.Context, arg string, stdout io.Writer) error {
-	var spec harness.Spec
-	if err := json.Unmarshal([]byte(arg), &spec); err != nil {
-		return fmt.Errorf("read the cell's task: %w", err)
-	}
-
-	e, err := entry(spec.Peer)
-	if err != nil {
-		return err
-	}
-
-	v, err := harness.Measure(ctx, spec, e)
-	if err != nil {
-		return err
-	}
-
-	return json.NewEncoder(stdout).Encode(v)
-}
-
-// work is the body of a worker's process in the crash case.
-func work(ctx context.Context, arg string, stdin io.Reader, stdout io.Writer) error {
-	var spec harness.WorkSpec
-	if err := json.Unmarshal([]byte(arg), &spec); err != nil {
-		return fmt.Errorf("read the worker's task: %w", err)
-	}
-
-	e, err := entry(spec.Peer)
-	if err != nil {
-		return err
-	}
-
-	return harness.Work(ctx, spec, e, stdin, stdout)
-}
-
-// call is the body of a worker's process in the callback cases.
-func call(ctx context.Context, arg string, stdin io.Reader, stdout io.Writer) error {
-	var spec harness.CallSpec
-	if err := json.Unmarshal([]byte(arg), &spec); err != nil {
-		return fmt.Errorf("read the worker's task: %w", err)
-	}
-
-	e, err := entry(spec.Peer)
-	if err != nil {
-		return err
-	}
-
-	return harness.Call(ctx, spec, e, stdin, stdout)
-}
-
-// bare is the body of the bare client loop's process.
-func bare(ctx context.Context, arg string, stdout io.Writer) error {
-	var spec harness.BareSpec
-	if err := json.Unmarshal([]byte(arg), &spec); err != nil {
-		return fmt.Errorf("read the loop's task: %w", err)
-	}
-
-	rate, err := harness.Bare(ctx, spec)
-	if err != nil {
-		return err
-	}
-
-	return json.NewEncoder(stdout).Encode(rate)
 }

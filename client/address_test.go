@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"notifier/client"
+	"notifier/internal/testkit"
 )
 
 func TestClientRedirects(t *testing.T) {
@@ -25,12 +26,12 @@ func TestClientRedirects(t *testing.T) {
 		t.Fatal(x, err)
 	}
 	id := x.ID
-	for end := time.Now().Add(20 * time.Second); x.State == client.RedirectRunning && time.Now().Before(end); {
-		time.Sleep(5 * time.Millisecond) // sleep: the step of a poll that has a deadline
+	testkit.Until(t, "the redirect has ended", func() bool {
 		if x, err = c.ReadRedirect(ctx, id); err != nil {
 			t.Fatal(err)
 		}
-	}
+		return x.State != client.RedirectRunning
+	})
 	if x.State != client.RedirectDone || x.Redirected != 1 {
 		t.Errorf("%+v", x)
 	}

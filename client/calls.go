@@ -2,8 +2,10 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -49,13 +51,14 @@ type Notice struct {
 	WaitsFor     string            `json:"waits_for"`       // that notice's key, if the client's prefix covers it
 	Attempt      int               `json:"attempt"`         // number of the next attempt; 0 once the notice is finalized
 	AttemptsMade int               `json:"attempts_made"`
-	MaxAttempts  int               `json:"max_attempts"`
+	MaxAttempts  int               `json:"max_attempts"` // 0 = attempts are made until Expires, or a worker decides
 	URL          string            `json:"url"`
 	ScheduledURL string            `json:"scheduled_url"` // of the schedule call, without query, if URL was changed since
 	Audience     string            `json:"audience"`
 	Method       string            `json:"method"`
 	ContentType  string            `json:"content_type"`
 	Retry        []string          `json:"retry"`
+	Expires      time.Time         `json:"expires"` // no attempt begins from then on; zero = it does not expire
 	Headers      map[string]string `json:"headers"`
 	Withheld     []string          `json:"headers_withheld"` // names of headers with secret values, which are not shown
 	Ending       int               `json:"ending"`           // how often the notice has been finalized
@@ -131,6 +134,10 @@ type Request struct {
 	Method      string            `json:"method,omitempty"`       // POST, PUT or GET
 	Retry       string            `json:"retry,omitempty"`        // "15s,3m,10m", "none" or a preset; see Ladder
 	OnDuplicate string            `json:"on_duplicate,omitempty"` // Reject (the default), Keep or Replace
+	// Expires is the time from which no attempt begins any more, and ExpiresAfter that time as a duration after the due time. Set at
+	// most one of them. The notice is then dead with the reason expired. Without both, the route decides.
+	Expires      time.Time     `json:"-"`
+	ExpiresAfter time.Duration `json:"-"`
 }
 
 // Values of Request.OnDuplicate: the action if the key has a notice with different content. If the
@@ -165,11 +172,15 @@ func (r Request) Line() ([]byte, error) {
 	type plain Request
 	b, err := json.Marshal(struct {
 		plain
-		Delay string `json:"delay,omitempty"`
-		Due   string `json:"due,omitempty"`
-	}{plain(r), delay(r.Delay), instant(r.Due)})
+		Delay   string `json:"delay,omitempty"`
+		Due     string `json:"due,omitempty"`
+		Expires string `json:"expires,omitempty"`
+	}{plain(r), delay(r.Delay), instant(r.Due), cmp.Or(instant(r.Expires), delay(r.ExpiresAfter))})
 	if err != nil {
 		return nil, fmt.Errorf("encode the notice: %w", err)
+	}
+	if !r.Expires.IsZero() && r.ExpiresAfter != 0 {
+		return nil, errors.New("both Expires and ExpiresAfter are set; set one of them")
 	}
 	if r.Body == nil {
 		return b, nil
@@ -184,7 +195,7 @@ func (r Request) Line() ([]byte, error) {
 
 // Schedule schedules a notice, a callback at a later time, and returns it. The call may be repeated, unless
 // r.OnDuplicate is [Replace]: if a notice with the same key and content exists, Schedule returns that notice.
-// [Notice.NotSent] says if it will not be sent. The content is all of r but Delay, Due and OnDuplicate. A Due is
+// [Notice.NotSent] says if it will not be sent. The content is all of r but Delay, Due, ExpiresAfter and OnDuplicate. A Due is
 // compared too, with the due time that the notice got when it was created; another one is a [Problem] with Differs
 // "due". If the service has already deleted the notice's data, the returned State is [Settled]. When NOTIFIER_REPEAT_WINDOW has
 // passed since the end of the notice, a repeated call may schedule a second one.
@@ -303,20 +314,6 @@ func instant(t time.Time) string {
 // Fire makes a notice due now.
 func (c *Client) Fire(ctx context.Context, key string) (*Notice, error) {
 	return c.act(ctx, key, "fire")
-}
-
-// Redrive schedules a dead letter again.
-func (c *Client) Redrive(ctx context.Context, key string) (*Notice, error) {
-	return c.act(ctx, key, "redrive")
-}
-
-// Resend sends a delivered or dead notice again, with the same webhook-id. n is the notice as returned by an earlier
-// call; only its Key, ID and Ending are used. A repeated call with the same n normally sends nothing. Otherwise Resend
-// fails if the notice has been scheduled again since n was returned, for example by [Client.Redrive].
-func (c *Client) Resend(ctx context.Context, n *Notice) (*Notice, error) {
-	resent := &Notice{}
-	return resent, c.send(ctx, request{method: "POST", path: []string{"v1", "notices", n.Key, "resend"}, idempotent: true},
-		map[string]any{"id": n.ID, "ending": n.Ending}, resent)
 }
 
 // Report is a consumer's outcome of an attempt of a list or stream. Attempt and ID are from the entry.
@@ -479,6 +476,7 @@ type RouteNumbers struct {
 	Route         string           `json:"route"`
 	Prefix        string           `json:"prefix"`
 	Configured    bool             `json:"configured"` // false: Redis has notices under a prefix without a route
+	Recorded      bool             `json:"recorded"`   // for workers: no route delivers the notices
 	Paused        bool             `json:"paused"`
 	Pending       int64            `json:"pending"`
 	Overdue       int64            `json:"overdue"`
@@ -565,6 +563,7 @@ type ReceiverScheme struct {
 	Algorithm string        `json:"algorithm"` // a description
 	Signed    string        `json:"signed"`    // a description of the signed text
 	Warning   string        `json:"warning"`   // attacks that the scheme does not prevent
+	TextKey   string        `json:"text_key"`  // of sorted and sorted-jeepay, if each receiver has its own
 	Keys      []ReceiverKey `json:"keys"`      // empty if the scheme uses secrets
 }
 

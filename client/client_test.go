@@ -15,12 +15,12 @@ import (
 	"go.uber.org/goleak"
 
 	"notifier/client"
-	"notifier/internal/access"
 	"notifier/internal/api"
+	"notifier/internal/auth"
 	"notifier/internal/engine/enginetest"
+	"notifier/internal/fleet"
 	"notifier/internal/notice"
 	"notifier/internal/route"
-	"notifier/internal/stats"
 	"notifier/internal/wire"
 )
 
@@ -35,7 +35,8 @@ func serve(t *testing.T, wrap func(http.Handler) http.Handler) (*client.Client, 
 		t.Fatal(err)
 	}
 	engine := enginetest.New(t, table)
-	h := api.New(api.Options{Engine: engine, Routes: table, Clients: []access.Client{{Name: "a", Token: "hunter2", Role: access.Admin}}})
+	h := api.New(api.Options{Engine: engine, Recurrences: engine.Recurrences(), Routes: table,
+		Clients: []auth.Client{{Name: "a", Token: "hunter2", Role: auth.Admin}}})
 	if wrap != nil {
 		h = wrap(h)
 	}
@@ -131,7 +132,7 @@ func TestClientCalls(t *testing.T) {
 	if s, err := c.Stats(ctx); err != nil || len(s.Routes) != 3 || s.Routes[0].Settled != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	e.SetReady(stats.Readiness{Reasons: []string{"down"}})
+	e.SetReady(fleet.Readiness{Reasons: []string{"down"}})
 	if h, err := c.Ready(ctx); err != nil || h.Ready || len(h.Reasons) != 1 {
 		t.Errorf("%+v, %v", h, err)
 	}

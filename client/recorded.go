@@ -8,7 +8,8 @@ import (
 // RecordedPrefix is a prefix that is recorded for workers: programs with handlers for notices.
 type RecordedPrefix struct {
 	Prefix  string    `json:"prefix"`
-	Workers int       `json:"workers"` // running ones with a handler for it; 0 = its notices wait
+	Workers int       `json:"workers"`    // running ones with a handler for it; 0 = its notices wait, -1 = unknown
+	Handled time.Time `json:"handled_at"` // when a worker last reported one; zero = unknown
 	Pending int64     `json:"pending"`
 	Overdue int64     `json:"overdue"`
 	NextDue time.Time `json:"next_due"` // zero = none is pending
@@ -18,6 +19,8 @@ type RecordedPrefix struct {
 type Recorded struct {
 	Raw
 	Items []RecordedPrefix `json:"recorded"`
+	// Missing are the nodes of a Redis cluster that do not answer. Their notices are not counted.
+	Missing []string `json:"missing"`
 }
 
 // Recorded lists the prefixes that are recorded for workers.

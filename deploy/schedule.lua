@@ -31,6 +31,8 @@
 --       6 url, for a route with the target notice; "" or absent otherwise. It is percent-encoded when the notice is claimed
 --       7 audience, the receiver of the notice, if the route signs per audience (NOTIFIER_ROUTE_<NAME>_SIGN_PER=audience): a
 --         notice of such a route without an audience is dead with the reason "invalid" when it is due; "" or absent otherwise
+--       8 when the notice expires: "+<ms>" after its due time or "=<Unix ms>"; "" or absent = never, NOTIFIER_ROUTE_<NAME>_EXPIRES does
+--         not apply
 -- Reply the due time in Unix ms
 --       0 = nothing was written: the key has a notice, or its notice was finalized within NOTIFIER_REPEAT_WINDOW and trimmed
 --       an error = nothing was written: an argument is invalid, the shard is not the key's, no configuration ever had a route
@@ -42,7 +44,7 @@
 
 local function refuse(text) return redis.error_reply('NOTIFIER ' .. text) end
 
-if #KEYS < 4 or #KEYS > 5 or #ARGV < 4 or #ARGV > 7 then return refuse('wants 4 or 5 keys and 4 to 7 arguments') end
+if #KEYS < 4 or #KEYS > 5 or #ARGV < 4 or #ARGV > 8 then return refuse('wants 4 or 5 keys and 4 to 8 arguments') end
 local space, tag, prefix = string.match(KEYS[1], '^(.-):{([%w_.~-]+)}:shadow:(.+)$')
 if not space then return refuse('the first key is not <namespace>:{<tag of the shard>}:shadow:<prefix>') end
 local base = space .. ':{' .. tag .. '}:'
@@ -52,7 +54,7 @@ for i, kind in ipairs(kinds) do
 end
 
 local key, when, mode, body = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local kind, url, audience = ARGV[5] or '', ARGV[6] or '', ARGV[7] or ''
+local kind, url, audience, expires = ARGV[5] or '', ARGV[6] or '', ARGV[7] or '', ARGV[8] or ''
 if KEYS[5] and KEYS[5] ~= key then return refuse('the fifth key is not the first argument') end
 local word = '[%w_.~-]+'
 local app, module, type_, id = string.match(key, '^(' .. word .. '):(' .. word .. '):(' .. word .. '):(' .. word .. ')$')
@@ -67,6 +69,10 @@ if url ~= '' and (#url > 2048 or not string.find(url, '^https?://[^%s%c]+$')) th
   return refuse('the url is not http:// or https:// without white space')
 end
 if #audience > 128 or string.find(audience, '[^%w_.~-]') then return refuse('the audience is not 1 to 128 letters, digits, _ . ~ -') end
+local from, life = string.match(expires, '^([+=])0*([1-9]%d*)$')
+if expires ~= '' and (not from or #life > 15 or from == '+' and tonumber(life) > 315360000000) then
+  return refuse('expires is not +<ms> of at most ten years, or =<Unix ms>')
+end
 
 local function utf8(s)
   local i = 1
@@ -176,6 +182,7 @@ if body ~= '' then
     tail = tail .. ',"text":' .. quote(body)
   end
 end
+if from == '+' then tail = tail .. ',"expires_after":' .. life end
 tail = tail .. '}'
 
 -- The layout that the instances use: nothing is written that no instance would find.
@@ -479,11 +486,20 @@ local function unhold(shadow, key, score)
 end
 local function made(record) return tonumber(record and string.match(record, '^{"due":%d+,"made":(%d+)') or 0) end
 local function successor(record) return math.max(birth, made(record) + 1) end
+local function ends(record)
+  if not record then return nil end
+  return string.match(record, '^{"due":%d+,"made":%d+,"expires":(%d+)') or
+    string.match(record, '^{"due":%d+,"made":%d+,"first":%-?%d+,"expires":(%d+)')
+end
   local call = redis.call
   local score = call('ZSCORE', names[k], key)
   if q then q.leave(key) end
   call('DEL', claim .. key)
   unhold(names[k], key, score)
+  if ends(record) then
+    local index = string.gsub(names[k], '}:shadow:', '}:expiring:', 1)
+    call('ZREM', index, key)
+  end
   local died, ended = call('ZREM', names[k + 2], key), call('ZREM', names[k + 3], key)
   if k > 1 then
     call('HDEL', names[k + 1], key)
@@ -532,6 +548,8 @@ if call('EXISTS', index) == 1 then
 end
 local fields, scores, size = {}, {}, 0
 local written = {}
+local till, watched, soonest -- when the previous notice expires, or nil; the scores and keys of those that do; the first of them
+local expiring
 local last, text, due, begin -- of the previous notice: notices of one call often have the same due time
 local stamp = ',"made":' .. format('%.0f', birth)
 local function flush()
@@ -539,6 +557,10 @@ local function flush()
     call('HSET', KEYS[2], unpack(fields))
     call('ZADD', KEYS[1], unpack(scores))
     fields, scores, size = {}, {}, 0
+  end
+  if watched then -- as in expiring.lua
+    call('ZADD', expiring, unpack(watched))
+    watched = nil
   end
 end
 for n = 1, count do
@@ -559,7 +581,11 @@ for n = 1, count do
   else
     if when ~= last then
       last, text = when, sub(when, 3)
-      due = tonumber(text)
+      due, till = tonumber(text), nil
+      if not due then
+        due, till = string.match(text, '^(%d+) (.+)$')
+        due, text = tonumber(due), due
+      end
       if byte(when, 2) == 43 then -- "+"
         due = due > 0 and after + due or now
         text = format('%.0f', due)
@@ -567,9 +593,12 @@ for n = 1, count do
         due, text = now, nowtext
       end
       begin = '{"due":' .. text .. stamp
+      if till then till = tonumber(sub(till, 2)) + (byte(till) == 43 and due or 0) end
     end
     local start, answer, own, was = begin, due, birth, nil
-    if old then
+    if till and till <= due then
+      answer = -1
+    elseif old then
       local k = other[key] or 1
       local sequences = q
       if k > 1 then
@@ -581,13 +610,21 @@ for n = 1, count do
       start = '{"due":' .. text .. ',"made":' .. later
       answer = text .. ' ' .. later .. ' ' .. (was or '-')
     end
-    local score = arm(ARGV[4], key, due, '1', was, true) and text or text .. '.5'
-    fields[size + 1], fields[size + 2] = key, start .. ARGV[i + 2]
-    scores[size + 1], scores[size + 2] = score, key
-    size = size + 2
-    written[key] = true
-    if q then q.enter(key, due, own, n) end
-    if due < earliest then earliest = due end
+    if answer ~= -1 then
+      local score = arm(ARGV[4], key, due, '1', was, true) and text or text .. '.5'
+      if till then
+        watched, expiring = watched or {}, string.gsub(KEYS[1], '}:shadow:', '}:expiring:', 1)
+        watched[#watched + 1], watched[#watched + 2] = format('%.0f', till), key
+        soonest = math.min(soonest or till, till)
+        start = start .. ',"expires":' .. format('%.0f', till)
+      end
+      fields[size + 1], fields[size + 2] = key, start .. ARGV[i + 2]
+      scores[size + 1], scores[size + 2] = score, key
+      size = size + 2
+      written[key] = true
+      if q then q.enter(key, due, own, n) end
+      if due < earliest then earliest = due end
+    end
     reply[n + 1] = answer
   end
 end
@@ -598,6 +635,10 @@ for _, other in pairs(others) do
   if other then other.finish() end
 end
 wake(earliest, KEYS[1], ARGV[2], ARGV[3], written)
+if soonest then
+  local first = call('ZRANGE', expiring, 0, 0, 'WITHSCORES')[2]
+  if tonumber(first) >= soonest then redis.pcall('PUBLISH', ARGV[2], 'expires ' .. first .. ' ' .. ARGV[3]) end
+end
 if foreign > 0 then reply[count + 2] = {'foreign', foreign} end
 return reply
 end
@@ -622,6 +663,7 @@ if redis.call('EXISTS', base .. 'tombstones') == 1 then
 end
 local history = (layout[3] or '0') ~= '0' and layout[3] .. ' -' or ''
 local answer = schedule(names, {base .. 'claim:', space .. ':wake', shard .. ' ' .. prefix, KEYS[5] and '1' or '0', history, digest,
-  key, (mode == 'replace' and 'p' or 'r') .. sign .. string.format('%.0f', tonumber(ms)), tail})[2]
+  key, (mode == 'replace' and 'p' or 'r') .. sign .. string.format('%.0f', tonumber(ms)) .. (from and ' ' .. from .. life or ''), tail})[2]
+if answer == -1 then return refuse('expires before it is due') end
 if type(answer) == 'string' then answer = tonumber(string.match(answer, '^%d+')) end
 return type(answer) == 'number' and answer or 0

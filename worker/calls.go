@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -13,21 +14,21 @@ import (
 	"notifier/internal/tracing"
 )
 
-// Duplicate is the behaviour of Schedule if the key has a notice. A finished notice counts too, while Options.Retention
+// Duplicate selects what Schedule does if the key has a notice. A finished notice counts too, while Options.Retention
 // stores it.
 type Duplicate string
 
-// The behaviours.
+// Values of Request.OnDuplicate. The default is Reject.
 const (
-	Reject  = Duplicate(store.Reject)  // other content is ErrConflict, the same content is no error; the default
-	Keep    = Duplicate(store.Keep)    // the stored notice stays, whatever its content
-	Replace = Duplicate(store.Replace) // the new notice replaces the stored one
+	Reject  Duplicate = Duplicate(store.Reject)  // other content is ErrConflict, the same content is no error
+	Keep    Duplicate = Duplicate(store.Keep)    // the stored notice stays, whatever its content
+	Replace Duplicate = Duplicate(store.Replace) // the new notice replaces the stored one
 )
 
 // Request describes a notice to schedule. Its key is app:module:type:id.
 type Request struct {
 	Key string
-	// Due is an absolute time, and Delay counts from now. If both are zero, the notice is due now.
+	// Due is an absolute time. If it is zero, Delay counts from now. Both are times of Redis's clock.
 	Due   time.Time
 	Delay time.Duration
 	// JSON is encoded as the body, by Options.Codec. Body is used if it is nil. A body has at most 16 MiB.
@@ -36,8 +37,12 @@ type Request struct {
 	ContentType string // empty = that of the codec, application/json for a JSON body
 	Header      map[string]string
 	// Retry are the delays between attempts; nil = those of the handler.
-	Retry       []time.Duration
-	OnDuplicate Duplicate
+	Retry []time.Duration
+	// Expires is the time from which no attempt begins any more, and ExpiresAfter that time as a duration after the due time. Set at
+	// most one of them. The notice is then dead with the reason expired. Without both, the handler decides: see [Expires].
+	Expires      time.Time
+	ExpiresAfter time.Duration
+	OnDuplicate  Duplicate // empty = Reject
 }
 
 // Reply is the result of a call on a notice.
@@ -46,17 +51,22 @@ type Reply struct {
 	// State is scheduled, claimed while a handler runs, delivered, cancelled or dead.
 	State string
 	Due   time.Time
-	// Attempts is the number of attempts made. Reason and Response are those of the last one.
+	// Attempts is the number of attempts made. Reason and Response are those of the last one; of a dead notice Reason is why it is dead.
 	Attempts         int
 	Reason, Response string
-	// Changed reports whether the call created or changed the notice.
+	// Changed reports whether the call created or changed the notice. It is false after a repeated call, and if the state of
+	// the notice does not allow the change.
 	Changed bool
 	Err     error // of ScheduleMany
 }
 
 // request returns the call that stores a notice. Its attempts continue the trace of ctx.
 func (w *Worker) request(ctx context.Context, r *Request) (store.Request, error) {
-	c := notice.Content{Body: r.Body, ContentType: r.ContentType, Ladder: r.Retry}
+	c := notice.Content{Body: r.Body, ContentType: r.ContentType, Ladder: ladder(r.Retry), Expires: r.Expires, ExpiresAfter: r.ExpiresAfter}
+	if !r.Expires.IsZero() && r.ExpiresAfter != 0 {
+		return store.Request{}, fmt.Errorf("%w: Expires and ExpiresAfter are both set", ErrInvalid)
+	}
+
 	if r.JSON != nil {
 		text, err := w.o.Codec.Marshal(r.JSON)
 		if err != nil {
@@ -86,6 +96,10 @@ func (w *Worker) request(ctx context.Context, r *Request) (store.Request, error)
 		due, delay = time.Time{}, max(due.Sub(w.o.seam.Now()), 0)
 	}
 
+	if w.o.seam != nil && !c.Expires.IsZero() {
+		c.Expires, c.ExpiresAfter = time.Time{}, max(c.Expires.Sub(w.o.seam.Now().Add(delay)), time.Millisecond)
+	}
+
 	return store.Request{Key: r.Key, Due: due, Delay: delay, OnDuplicate: store.Duplicate(r.OnDuplicate), Content: c}, nil
 }
 
@@ -99,6 +113,7 @@ func replyOf(f *store.Found, changed bool) Reply {
 		r.Reason, r.Response = string(f.Attempts[n-1].Reason), f.Attempts[n-1].Response
 	}
 
+	r.Reason = cmp.Or(string(f.Reason), r.Reason)
 	return r
 }
 
@@ -115,7 +130,9 @@ func scheduled(s *store.Reply) (Reply, error) {
 	return r, r.Err
 }
 
-// Schedule stores a notice.
+// Schedule stores a notice for the handler of its key, which may be in another program. If the key has a notice already,
+// the reply describes that one, and Request.OnDuplicate decides. The error wraps ErrInvalid, ErrUnhandled, ErrConflict or
+// ErrUnavailable.
 func (w *Worker) Schedule(ctx context.Context, r Request) (Reply, error) {
 	if err := w.ready(ctx); err != nil {
 		return Reply{}, err
@@ -134,7 +151,8 @@ func (w *Worker) Schedule(ctx context.Context, r Request) (Reply, error) {
 	return scheduled(&s)
 }
 
-// ScheduleMany stores notices, and returns one reply for each. A request with an error does not stop the others.
+// ScheduleMany stores notices, and returns one reply for each, in their order. A request with an error does not stop the
+// others: its error is Reply.Err.
 func (w *Worker) ScheduleMany(ctx context.Context, list []Request) ([]Reply, error) {
 	if err := w.ready(ctx); err != nil {
 		return nil, err
@@ -163,7 +181,7 @@ func (w *Worker) ScheduleMany(ctx context.Context, list []Request) ([]Reply, err
 	return out, nil
 }
 
-// Find returns a notice.
+// Find returns a notice. As with the methods below, the error wraps ErrNotFound if the key has none.
 func (w *Worker) Find(ctx context.Context, key string) (Reply, error) {
 	if err := w.ready(ctx); err != nil {
 		return Reply{}, err
@@ -183,12 +201,12 @@ func (w *Worker) change(ctx context.Context, call func() (store.Change, error)) 
 	return replyOf(&c.Found, c.Done), err
 }
 
-// Cancel cancels a notice. A handler that runs is not stopped; its result is ignored.
+// Cancel cancels a notice that is not finished, or dead. A handler that runs is not stopped; its result is ignored.
 func (w *Worker) Cancel(ctx context.Context, key string) (Reply, error) {
 	return w.change(ctx, func() (store.Change, error) { return w.engine.Cancel(ctx, key) })
 }
 
-// Reschedule changes when a scheduled notice is due.
+// Reschedule makes a scheduled notice due after a delay from now.
 func (w *Worker) Reschedule(ctx context.Context, key string, delay time.Duration) (Reply, error) {
 	return w.change(ctx, func() (store.Change, error) { return w.engine.Reschedule(ctx, key, time.Time{}, delay) })
 }

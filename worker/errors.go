@@ -23,7 +23,7 @@ var (
 	ErrShutdown = dispatch.ErrShutdown
 )
 
-// Errors of calls.
+// Errors of methods. Compare them with errors.Is.
 var (
 	// ErrNotFound means that the key has no notice.
 	ErrNotFound = store.ErrNotFound
@@ -36,7 +36,7 @@ var (
 	// ErrUnavailable means that Redis did not answer, or that the worker is closed. The call may have been made, and may be
 	// repeated.
 	ErrUnavailable = wire.ErrUnavailable
-	// ErrConfig is wrapped by errors of New and Run that other options or handlers avoid.
+	// ErrConfig is wrapped by errors about options and handlers.
 	ErrConfig = engine.ErrConfig
 )
 
@@ -77,8 +77,8 @@ func Dead(err error) error {
 	return &verdict{outcome: notice.OutcomeDead, err: err}
 }
 
-// RetryAfter returns an error after which the next attempt follows after d at the earliest, if the ladder has another
-// attempt. err may be nil.
+// RetryAfter returns an error after which the next attempt follows after d at the earliest, if Retry has another delay. err
+// may be nil.
 func RetryAfter(d time.Duration, err error) error {
 	if err == nil {
 		err = errors.New("rejected")

@@ -14,9 +14,9 @@ import (
 	"notifier/internal/engine"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -75,7 +75,7 @@ func (h *handled) notice(_ context.Context, n *Notice) error {
 }
 
 // service runs an instance of the service with a route for each prefix. stop ends it.
-func service(t *testing.T, srv *redistest.Server, h *handled, prefixes ...string) (e *engine.Engine, stop func()) {
+func service(t *testing.T, srv *testkit.Redis, h *handled, prefixes ...string) (e *engine.Engine, stop func()) {
 	t.Helper()
 	var routes []*route.Route
 	for i, p := range prefixes {
@@ -113,7 +113,7 @@ func service(t *testing.T, srv *redistest.Server, h *handled, prefixes ...string
 }
 
 // newWorker returns a worker on srv.
-func newWorker(t *testing.T, srv *redistest.Server) *Worker {
+func newWorker(t *testing.T, srv *testkit.Redis) *Worker {
 	t.Helper()
 	w, err := New(Options{Redis: srv.URL(), Namespace: srv.Namespace(), ShutdownTimeout: time.Second})
 	if err != nil {
@@ -164,7 +164,7 @@ func keysOf(prefix string, n int) (list []string) {
 const closing = "shop:orders:close"
 
 func TestServiceLeavesRecordedPrefixToWorkers(t *testing.T) {
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	byService, byWorker := newHandled(), newHandled()
 	one, _ := service(t, srv, byService, "shop")
 	two, _ := service(t, srv, byService, "shop")
@@ -214,7 +214,7 @@ func TestServiceLeavesRecordedPrefixToWorkers(t *testing.T) {
 }
 
 func TestRunFailsBesideRouteOfOtherTarget(t *testing.T) {
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	byService := newHandled()
 	e, stop := service(t, srv, byService, closing)
 	scheduleAt(t, e, 0, "shop:orders:close:1") // the janitor has announced the routes, or does so before this is claimed
@@ -238,7 +238,7 @@ func TestRunFailsBesideRouteOfOtherTarget(t *testing.T) {
 }
 
 func TestServiceDoesNotDeliverItsOwnRouteOnceRecorded(t *testing.T) {
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	byService, byWorker := newHandled(), newHandled()
 	w := newWorker(t, srv)
 	w.Handle(closing, byWorker.notice)
@@ -254,7 +254,7 @@ func TestServiceDoesNotDeliverItsOwnRouteOnceRecorded(t *testing.T) {
 }
 
 func TestReleasedPrefixMovesToTheLongestMatch(t *testing.T) {
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	byService, byWorker := newHandled(), newHandled()
 	e, _ := service(t, srv, byService, "shop")
 	w := newWorker(t, srv)
@@ -287,7 +287,7 @@ func TestReleasedPrefixMovesToTheLongestMatch(t *testing.T) {
 }
 
 func TestTwoWorkersShareTheirNoticesBesideTwoServices(t *testing.T) {
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	byService, byWorker := newHandled(), newHandled()
 	one, _ := service(t, srv, byService, "shop")
 	service(t, srv, byService, "shop")

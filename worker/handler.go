@@ -18,7 +18,8 @@ type Notice struct {
 	Key string
 	// ID is the same in all attempts.
 	ID string
-	// Attempt is the number of this attempt, from 1. MaxAttempts is the number of the last one.
+	// Attempt is the number of this attempt, from 1. MaxAttempts is the number of the last one; 0 = they are made until the
+	// notice expires.
 	Attempt, MaxAttempts int
 	Due                  time.Time
 	Header               http.Header
@@ -26,15 +27,16 @@ type Notice struct {
 	Body                 []byte
 }
 
-// Handler handles a notice. nil means that it is done; after another error it is attempted again by the ladder.
+// A Handler handles a notice. After nil, the notice is finished. After an error, another attempt follows the next delay of
+// Retry, unless the error is that of Dead, Defer or RetryAfter.
 type Handler func(ctx context.Context, n *Notice) error
 
-// Middleware wraps a handler.
+// A Middleware wraps a handler, for example to log its calls.
 type Middleware func(Handler) Handler
 
-// Handle registers a handler for the notices whose keys begin with a prefix, such as shop:orders:close, and a colon. For
-// each key, the handler with the longest prefix is called. Errors are returned by Run. Handle panics after the first call
-// of Run or a method that uses Redis.
+// Handle registers the handler of a prefix. The prefix shop:orders:close has the keys that begin with shop:orders:close and
+// a colon. If several prefixes match a key, the handler of the longest one is called. Run returns the errors of wrong
+// handlers. Handle panics after the first call of Run or of a method that uses Redis.
 func (w *Worker) Handle(prefix string, h Handler, options ...HandlerOption) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,8 +55,8 @@ func (w *Worker) Handle(prefix string, h Handler, options ...HandlerOption) {
 	w.handlers = append(w.handlers, x)
 }
 
-// HandleJSON registers a handler with the notice's body decoded by Options.Codec, from JSON without one. If the body does
-// not decode, the notice is dead with the reason decode.
+// HandleJSON registers a handler as Handle does, and decodes the body of each notice with Options.Codec, by default from
+// JSON. A notice whose body does not decode is dead, with the reason decode.
 func HandleJSON[T any](w *Worker, prefix string, h func(ctx context.Context, n *Notice, body T) error, options ...HandlerOption) {
 	if h == nil {
 		w.Handle(prefix, nil, options...)
@@ -99,6 +101,12 @@ func (x *handler) check(w *Worker) {
 
 	if err := r.Ladder.Check(); err != nil {
 		wrong("retry: " + err.Error())
+	} else if r.Ladder.Repeats() && r.Expires == 0 {
+		wrong("retry: the last delay repeats, so the handler needs Expires")
+	}
+
+	if r.Expires < 0 || r.Expires > notice.MaxHorizon {
+		wrong(fmt.Sprintf("the expiry %s is not from 0 to %s", r.Expires, notice.Short(notice.MaxHorizon)))
 	}
 }
 
@@ -113,8 +121,8 @@ func (c calls) Handle(ctx context.Context, r *route.Route, n *notice.Notice) not
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, ErrTimeout)
 	defer cancel()
 	defer c.watch(ctx, n.Key)()
-	x := &Notice{Key: n.Key, ID: n.ID(), Attempt: n.NextAttempt(), MaxAttempts: maxAttempts(r, n), Due: n.Due, ContentType: n.EffectiveType(),
-		Body: n.Body, Header: http.Header{}}
+	x := &Notice{Key: n.Key, ID: n.ID(), Attempt: n.NextAttempt(), MaxAttempts: n.MaxAttempts(r.Ladder), Due: n.Due,
+		ContentType: n.EffectiveType(), Body: n.Body, Header: http.Header{}}
 	for _, h := range n.Headers {
 		x.Header.Add(h.Name, h.Value)
 	}
@@ -136,16 +144,6 @@ func call(ctx context.Context, h Handler, n *Notice, done chan<- notice.Result) 
 		done <- result
 	}()
 	result = resultOf(ctx, h(ctx, n))
-}
-
-// maxAttempts returns the number of a notice's last attempt.
-func maxAttempts(r *route.Route, n *notice.Notice) int {
-	l := r.Ladder
-	if n.Ladder != nil {
-		l = n.Ladder
-	}
-
-	return n.Redriven + len(l) + 1
 }
 
 // resultOf returns the result of an attempt whose handler has returned err.

@@ -10,31 +10,25 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // ended waits until a notice has a state.
-func ended(t *testing.T, w *Worker, key, state string) Reply {
+func ended(t *testing.T, w *Worker, key, state string) (r Reply) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; {
-		r, err := w.Find(t.Context(), key)
-		if err != nil {
-			t.Fatal(err)
+	testkit.Await(t, func() (err error) {
+		if r, err = w.Find(t.Context(), key); err == nil && r.State != state {
+			return fmt.Errorf("%s is %+v, want %s", key, r, state)
 		}
-		if r.State == state {
-			return r
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%s is %+v, want %s", key, r, state)
-		}
-		time.Sleep(10 * time.Millisecond) // sleep: polls until the settle is written
-	}
+		return err
+	})
+	return r
 }
 
 type refund struct{ Amount int }
 
 func TestHandlersResultDecidesWhatFollows(t *testing.T) {
-	w := newWorker(t, redistest.Shared(t))
+	w := newWorker(t, testkit.SharedRedis(t))
 	var deferred, retried, wrapped atomic.Int32
 	w.Use(func(next Handler) Handler {
 		return func(ctx context.Context, n *Notice) error {
@@ -109,7 +103,7 @@ func TestHandlersResultDecidesWhatFollows(t *testing.T) {
 }
 
 func TestScheduleManyRefusesOnlyWrongRequests(t *testing.T) {
-	w := newWorker(t, redistest.Shared(t))
+	w := newWorker(t, testkit.SharedRedis(t))
 	w.Handle("app:t:t", func(context.Context, *Notice) error { return nil })
 	list := []Request{{Key: "app:t:t:1", Delay: time.Hour}, {Key: "app:t:t:2", JSON: func() {}}, {Key: "app:t:t"},
 		{Key: "app:t:t:3", Header: map[string]string{"X-A": "1", "x-a": "2"}}, {Key: "app:t:t:4", OnDuplicate: "merge"},
@@ -127,7 +121,7 @@ func TestScheduleManyRefusesOnlyWrongRequests(t *testing.T) {
 }
 
 func TestShutdownCancelsHandlersAfterItsTimeout(t *testing.T) {
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	w := newWorker(t, srv)
 	began, cause := make(chan struct{}), make(chan error, 1)
 	w.Handle("app:t:t", func(ctx context.Context, _ *Notice) error {
@@ -157,7 +151,7 @@ func TestShutdownCancelsHandlersAfterItsTimeout(t *testing.T) {
 }
 
 func TestRunReturnsAllErrorsOfRegistration(t *testing.T) {
-	w := newWorker(t, redistest.Shared(t))
+	w := newWorker(t, testkit.SharedRedis(t))
 	ok := func(context.Context, *Notice) error { return nil }
 	w.Handle("app", ok)
 	w.Handle("app", ok)
@@ -175,7 +169,7 @@ func TestRunReturnsAllErrorsOfRegistration(t *testing.T) {
 		t.Errorf("%v for a second Run", err)
 	}
 
-	late := newWorker(t, redistest.Shared(t))
+	late := newWorker(t, testkit.SharedRedis(t))
 	if _, err := late.Find(t.Context(), "app:t:t:1"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("%v, want ErrNotFound", err)
 	}
@@ -189,7 +183,7 @@ func TestRunReturnsAllErrorsOfRegistration(t *testing.T) {
 }
 
 func TestFinishedKeyIsADuplicate(t *testing.T) {
-	w := newWorker(t, redistest.Shared(t))
+	w := newWorker(t, testkit.SharedRedis(t))
 	h := newHandled()
 	w.Handle("app:t:t", h.notice)
 	start(t, w)

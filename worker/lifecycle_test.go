@@ -7,14 +7,17 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 func TestWrongHandlersAreRefused(t *testing.T) {
 	ok := func(context.Context, *Notice) error { return nil }
 	for want, register := range map[string]func(*Worker){
 		"app:json: it is nil":      func(w *Worker) { HandleJSON[refund](w, "app:json", nil) },
-		"step 1 is -1ns":           func(w *Worker) { w.Handle("app", ok, Retry(-1)) },
+		"step 1 is 0s":             func(w *Worker) { w.Handle("app", ok, Retry(-1)) },
+		"needs Expires":            func(w *Worker) { w.Handle("app", ok, RetryUntilExpired(time.Hour)) },
+		"at least 1m":              func(w *Worker) { w.Handle("app", ok, RetryUntilExpired(time.Second), Expires(time.Hour)) },
+		"the expiry -1s":           func(w *Worker) { w.Handle("app", ok, Expires(-time.Second)) },
 		"concurrency is less":      func(w *Worker) { w.Handle("app", ok, Timeout(0), Concurrency(0)) },
 		"timeout 0s":               func(w *Worker) { w.Handle("app", ok, Timeout(0), Concurrency(0)) },
 		"a middleware is nil":      func(w *Worker) { w.Use(nil); w.Handle("app", ok) },
@@ -22,7 +25,7 @@ func TestWrongHandlersAreRefused(t *testing.T) {
 		"app:none: it is nil":      func(w *Worker) { w.Use(func(h Handler) Handler { return h }); w.Handle("app:none", nil) },
 		"101 steps, at most 100 a": func(w *Worker) { w.Handle("app", ok, Retry(make([]time.Duration, 101)...)) },
 	} {
-		w := newWorker(t, redistest.Shared(t))
+		w := newWorker(t, testkit.SharedRedis(t))
 		register(w)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel() // an ended context does not hide the errors
@@ -33,7 +36,7 @@ func TestWrongHandlersAreRefused(t *testing.T) {
 }
 
 func TestCloseEndsRun(t *testing.T) {
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	w, err := New(Options{Redis: srv.URL(), Namespace: srv.Namespace(), ShutdownTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
@@ -64,12 +67,12 @@ func TestCloseEndsRun(t *testing.T) {
 		t.Error(err)
 	}
 	select {
-	case err := <-done:
-		if err != nil {
-			t.Errorf("run: %v", err)
-		}
+	case <-w.ran:
 	default:
-		t.Fatal("Close returned before Run")
+		t.Error("Close returned before the end of Run")
+	}
+	if err := <-done; err != nil {
+		t.Errorf("run: %v", err)
 	}
 
 	next := newWorker(t, srv)
@@ -81,7 +84,7 @@ func TestCloseEndsRun(t *testing.T) {
 }
 
 func TestClosedWorkerRefusesCalls(t *testing.T) {
-	w := newWorker(t, redistest.Shared(t))
+	w := newWorker(t, testkit.SharedRedis(t))
 	if err := w.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}

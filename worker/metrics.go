@@ -5,8 +5,8 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"notifier/internal/fleet"
 	"notifier/internal/notice"
-	"notifier/internal/stats"
 )
 
 // Metrics counts the work of a worker, for example in counters and histograms of Prometheus. Its methods are called
@@ -24,7 +24,7 @@ type Metrics interface {
 
 // counters are the engine's Metrics of a worker with Metrics.
 type counters struct {
-	*stats.Counters
+	*fleet.Counters
 	m Metrics
 }
 

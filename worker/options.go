@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sethvargo/go-envconfig"
@@ -18,8 +17,8 @@ import (
 	"notifier/worker/internal/seam"
 )
 
-// Options of a Worker. The zero value of each means the default of the service's variable of that name, which
-// docs/configuration.md lists; a negative number or duration means zero where zero is allowed.
+// Options configure a Worker. The zero value of each is the default of the service's variable of that name, which
+// docs/configuration.md lists. A negative number or duration means zero where zero is allowed.
 type Options struct {
 	// Redis is the address of the service's Redis: redis://user:password@host:6379/0, rediss:// for TLS. Empty =
 	// redis://127.0.0.1:6379/0.
@@ -158,10 +157,17 @@ func (o *Options) config() (*config.Config, error) {
 
 	c, err := config.LoadWorker(envconfig.MapLookuper(values), os.ReadFile)
 	if errs := (config.Errors{}); errors.As(err, &errs) {
-		fields := strings.NewReplacer(names...)
-		for i := range errs {
-			errs[i].Variable, errs[i].Want = fields.Replace(errs[i].Variable), fields.Replace(errs[i].Want)
+		err = fmt.Errorf("%w: %w", ErrConfig, errs.Renamed(names))
+		if o.Redis == "" || errs.Of(config.Prefix+"REDIS_URL") || errs.Of(config.Prefix+"REDIS_MODE") {
+			return nil, err
 		}
+
+		conn, failed := o.open(config.Redis{Mode: o.RedisMode, URL: o.Redis, TLS: o.RedisTLS})
+		if failed == nil {
+			_ = conn.Close()
+		}
+
+		return nil, errors.Join(err, failed)
 	}
 
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap"
 	logged "go.uber.org/zap/zaptest/observer"
 
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // strict is a Codec that refuses unknown members.
@@ -48,7 +48,7 @@ func (s *seen) Lateness(prefix string, d time.Duration)   { s.add("%s late %t", 
 func (s *seen) Handled(prefix string, took time.Duration) { s.add("%s handled %t", prefix, took > 0) }
 
 func TestOptionsAreUsed(t *testing.T) {
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	core, lines := logged.New(zap.InfoLevel)
 	recorder := tracetest.NewSpanRecorder()
 	provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder))
@@ -119,6 +119,18 @@ func TestNewListsAllWrongOptions(t *testing.T) {
 	}
 	if err != nil && strings.Contains(err.Error(), "hidden") {
 		t.Errorf("%v contains a secret", err)
+	}
+}
+
+// A wrong part of the address, which only the client of Redis finds, is listed beside the other wrong options.
+func TestNewListsAWrongAddressBesideOtherOptions(t *testing.T) {
+	for _, o := range []Options{{Grace: time.Hour}, {History: "mysql://h/d"}} {
+		o.Redis = "redis://u:hidden@127.0.0.1:6379/first"
+		_, err := New(o)
+		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "Options.Redis: ") || strings.Count(err.Error(), "Options.") != 2 ||
+			strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%v, want ErrConfig of two options, one of them Options.Redis", err)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -13,12 +14,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // A worker that was declared dead by others ends its handlers. Their notices are handled again, by any worker.
 func TestHandlerLearnsThatItsLeaseIsLost(t *testing.T) {
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	began, cause := make(chan struct{}), make(chan error, 1)
 	again := newHandled()
 	var calls atomic.Int32
@@ -85,7 +86,7 @@ func (l *lockedBuffer) String() string {
 }
 
 func TestHandlerThatIgnoresItsContextIsCountedAndRefused(t *testing.T) {
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	var log lockedBuffer
 	w, err := New(Options{Redis: srv.URL(), Namespace: srv.Namespace(), ShutdownTimeout: time.Second,
 		Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -109,12 +110,12 @@ func TestHandlerThatIgnoresItsContextIsCountedAndRefused(t *testing.T) {
 
 	want := func(s Stats) {
 		t.Helper()
-		for end := time.Now().Add(20 * time.Second); w.Stats() != s; {
-			if time.Now().After(end) {
-				t.Fatalf("%+v, want %+v", w.Stats(), s)
+		testkit.Await(t, func() error {
+			if got := w.Stats(); got != s {
+				return fmt.Errorf("%+v, want %+v", got, s)
 			}
-			time.Sleep(10 * time.Millisecond) // sleep: polls
-		}
+			return nil
+		})
 	}
 	want(Stats{Running: 2, Overrunning: 2, Overran: 2})
 	if n := calls.Load(); n != 2 {

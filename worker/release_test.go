@@ -3,6 +3,7 @@ package worker
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -11,15 +12,14 @@ import (
 
 	"notifier/internal/engine"
 	"notifier/internal/fleet"
-	"notifier/internal/redistest"
-	"notifier/internal/stats"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 const paying = "shop:orders:pay"
 
 // handling returns a running worker with handlers for prefixes.
-func handling(t *testing.T, srv *redistest.Server, h *handled, prefixes ...string) (stop func()) {
+func handling(t *testing.T, srv *testkit.Redis, h *handled, prefixes ...string) (stop func()) {
 	t.Helper()
 	w := newWorker(t, srv)
 	for _, p := range prefixes {
@@ -32,31 +32,27 @@ func handling(t *testing.T, srv *redistest.Server, h *handled, prefixes ...strin
 // awaitUnhandled waits until an instance counts n prefixes with pending notices and no worker.
 func awaitUnhandled(t *testing.T, e *engine.Engine, n int) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) { // sleep: gauges are only read
+	testkit.Await(t, func() error {
 		g, err := e.Gauges(t.Context())
-		if err == nil && g.Unhandled == n {
-			return
+		if err == nil && g.Unhandled != n {
+			return fmt.Errorf("%d prefixes are unhandled, want %d", g.Unhandled, n)
 		}
-
-		if time.Now().After(end) {
-			t.Fatalf("%d prefixes are unhandled, want %d; %v", g.Unhandled, n, err)
-		}
-	}
+		return err
+	})
 }
 
 // awaitWorkers waits until n workers handle a recorded prefix.
 func awaitWorkers(t *testing.T, e *engine.Engine, prefix string, n int) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) { // sleep: the list is only read
+	testkit.Await(t, func() error {
 		list, err := e.Recorded(t.Context())
-		if err == nil && slices.Contains(list, stats.Recorded{Prefix: prefix, Workers: n}) {
-			return
+		if err == nil && !slices.ContainsFunc(list, func(x fleet.Recorded) bool {
+			return x.Prefix == prefix && x.Workers == n && time.Since(x.Handled) < time.Minute
+		}) {
+			return fmt.Errorf("recorded are %+v, want %s with %d workers", list, prefix, n)
 		}
-
-		if time.Now().After(end) {
-			t.Fatalf("recorded are %+v, want %s with %d workers; %v", list, prefix, n, err)
-		}
-	}
+		return err
+	})
 }
 
 // releasePrefix releases a prefix once its workers have left.
@@ -89,7 +85,7 @@ func (h *handled) only(t *testing.T, ks ...string) {
 // A worker with a handler for a whole application, and a service with routes for the application and a part of it. The
 // service was not running when the worker started, so nothing refused the handler.
 func TestReleaseGivesAnApplicationBackToItsRoute(t *testing.T) {
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	byService, byWorker := newHandled(), newHandled()
 	stop := handling(t, srv, byWorker, "shop")
 	e, _ := service(t, srv, byService, "shop", "shop:orders")
@@ -119,7 +115,7 @@ func TestReleaseGivesAnApplicationBackToItsRoute(t *testing.T) {
 
 // A service starts with a route whose prefix a running worker has.
 func TestRouteOfServiceWithRecordedPrefixDeliversNothing(t *testing.T) {
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	byService, byWorker := newHandled(), newHandled()
 	first, _ := service(t, srv, byService, "shop")
 	stop := handling(t, srv, byWorker, closing)
@@ -141,7 +137,7 @@ func TestRouteOfServiceWithRecordedPrefixDeliversNothing(t *testing.T) {
 
 // A handler gets another prefix. The notices of the old one wait until it is released, and then go to the longest match.
 func TestNoticesOfARenamedHandlerGoToTheLongestMatch(t *testing.T) {
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	byService, before, after := newHandled(), newHandled(), newHandled()
 	e, _ := service(t, srv, byService, "shop")
 	stop := handling(t, srv, before, closing, "shop:refunds:poll")
@@ -162,7 +158,7 @@ func TestNoticesOfARenamedHandlerGoToTheLongestMatch(t *testing.T) {
 
 // One of two workers has a handler that is new.
 func TestCanaryHandlesItsNewPrefixUntilItIsReleased(t *testing.T) {
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	byService, stable, canary := newHandled(), newHandled(), newHandled()
 	e, _ := service(t, srv, byService, "shop")
 	handling(t, srv, stable, closing)
@@ -208,7 +204,7 @@ func TestCanaryHandlesItsNewPrefixUntilItIsReleased(t *testing.T) {
 
 // A version of the worker with a new handler is rolled back, and comes again.
 func TestRecordOutlivesARollback(t *testing.T) {
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	byService, old, next := newHandled(), newHandled(), newHandled()
 	e, stopService := service(t, srv, byService, "shop")
 	stopOld := handling(t, srv, old, closing)
@@ -237,7 +233,7 @@ func TestRecordOutlivesARollback(t *testing.T) {
 
 // A worker does not start while an instance is alive whose version does not follow records.
 func TestRunFailsBesideVersionWithoutRecords(t *testing.T) {
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	e, _ := service(t, srv, newHandled(), "shop")
 	about, err := json.Marshal(fleet.About{Label: "web-7", Version: "v0.9", Routes: map[string]string{"shop": "x"}})
 	if err != nil {
@@ -274,7 +270,7 @@ func (l logLines) Write(line []byte) (int, error) {
 
 // Each worker applies its own retry delays and limits. A difference is logged.
 func TestDifferentHandlersOfOnePrefixAreLogged(t *testing.T) {
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	log := make(logLines, 1000)
 	one, err := New(Options{Redis: srv.URL(), Namespace: srv.Namespace(), ShutdownTimeout: time.Second,
 		Logger: slog.New(slog.NewTextHandler(log, nil))})

@@ -13,40 +13,61 @@ import (
 
 	"notifier/internal/config"
 	"notifier/internal/engine"
+	"notifier/internal/fleet"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
-	"notifier/internal/stats"
 	"notifier/internal/wire"
 )
 
-// Defaults of handlers.
+// Defaults of Timeout and Concurrency.
 const (
 	DefaultTimeout     = 10 * time.Second
 	DefaultConcurrency = 64
 )
 
-// HandlerOption is an option of a handler.
+// A HandlerOption is an option of Handle and HandleJSON.
 type HandlerOption func(*handler)
 
-// Retry sets the delays between attempts. Without it, they are those of the service's default ladder.
+// Retry sets the delays between attempts: a handler with n delays has n+1 attempts. By default they are 15s, 3m, 10m, 30m,
+// 30m, 1h, 2h, 6h and 15h.
 func Retry(delays ...time.Duration) HandlerOption {
-	return func(x *handler) { x.route.Ladder = notice.Ladder(slices.Clone(delays)) }
+	return func(x *handler) { x.route.Ladder = ladder(delays) }
 }
 
-// Timeout sets after which time the context of an attempt ends.
+// ladder returns delays as a ladder; a negative one, which would repeat, is refused as zero.
+func ladder(delays []time.Duration) notice.Ladder {
+	l := notice.Ladder(slices.Clone(delays))
+	for i := range l {
+		l[i] = max(l[i], 0)
+	}
+
+	return l
+}
+
+// RetryUntilExpired is Retry whose last delay, of at least a minute, repeats until the notice expires. It needs [Expires].
+func RetryUntilExpired(delays ...time.Duration) HandlerOption {
+	return func(x *handler) { x.route.Ladder = ladder(delays).Repeated() }
+}
+
+// Timeout sets after which time the context of an attempt ends, from 1 ms to 1 hour. The default is DefaultTimeout.
 func Timeout(d time.Duration) HandlerOption { return func(x *handler) { x.route.Timeout = d } }
 
-// Concurrency sets how many attempts run at the same time in this worker.
+// Concurrency sets how many attempts run at the same time in this worker. The default is DefaultConcurrency.
 func Concurrency(n int) HandlerOption { return func(x *handler) { x.route.Concurrency = n } }
 
-// Order makes the handler get the notices of one business id one after another, by due time.
+// Expires sets how long after its first due time a notice without an expiry of its own may still be handled. Later it is dead with the
+// reason expired. It counts for notices that this worker schedules.
+func Expires(d time.Duration) HandlerOption { return func(x *handler) { x.route.Expires = d } }
+
+// Order makes the handler get the notices of one business id one after another, by due time. Notices have the same business
+// id if the app, the module and the id of their keys are equal; an id may end in ~1, ~2 and so on.
 func Order() HandlerOption { return func(x *handler) { x.route.Order = route.OrderSkip } }
 
-// Use wraps the handler. The first middleware is the outermost. The worker's own are outside of all.
+// Use wraps the handler. The first middleware is the outermost. Those of Worker.Use are outside of all.
 func Use(m ...Middleware) HandlerOption { return func(x *handler) { x.use = append(x.use, m...) } }
 
-// Worker schedules notices, and handles those of its handlers. It is safe for concurrent use.
+// A Worker schedules notices, and calls its handlers when notices are due. It is safe for concurrent use.
 type Worker struct {
 	o    Options
 	c    *config.Config
@@ -71,23 +92,31 @@ type Worker struct {
 	failed      error // of the beginning, once begun is closed
 }
 
-// New returns a worker. It sends nothing to Redis. Its error lists all wrong options.
+// New returns a worker. It sends nothing to Redis: the worker connects with its first call. The error lists all wrong
+// options. A worker that is not run must be closed.
 func New(o Options) (*Worker, error) {
 	c, err := o.config()
 	if err != nil {
 		return nil, err
 	}
 
-	conn, err := o.open(c)
-	if err != nil {
-		return nil, fmt.Errorf("%w: Options.Redis: %w", ErrConfig, err)
+	conn, err := o.open(c.Redis)
+	h, failed := engine.OpenHistory(c.History)
+	if failed != nil {
+		text := strings.ReplaceAll(failed.Error(), config.Prefix+"HISTORY_URL", "Options.History")
+		failed = fmt.Errorf("%w%s", ErrConfig, strings.TrimPrefix(text, ErrConfig.Error()))
 	}
 
-	h, err := engine.OpenHistory(c.History)
-	if err != nil {
-		_ = conn.Close()
-		text := strings.ReplaceAll(err.Error(), config.Prefix+"HISTORY_URL", "Options.History")
-		return nil, fmt.Errorf("%w%s", ErrConfig, strings.TrimPrefix(text, ErrConfig.Error()))
+	if err = errors.Join(err, failed); err != nil {
+		if conn != nil {
+			_ = conn.Close()
+		}
+
+		if h.DB != nil {
+			_ = h.DB.Close()
+		}
+
+		return nil, err
 	}
 
 	if o.Codec == nil {
@@ -101,13 +130,18 @@ func New(o Options) (*Worker, error) {
 }
 
 // open returns the connection to Redis. It sends nothing.
-func (o *Options) open(c *config.Config) (*wire.Conn, error) {
+func (o *Options) open(c config.Redis) (*wire.Conn, error) {
 	if o.seam != nil {
 		return o.seam.Conn, nil
 	}
 
-	return wire.Open(wire.Address{Mode: c.Redis.Mode, URL: c.Redis.URL, TLS: c.Redis.TLS, SentinelUsername: c.Redis.SentinelUsername,
-		SentinelPassword: string(c.Redis.SentinelPassword)})
+	conn, err := wire.Open(wire.Address{Mode: c.Mode, URL: c.URL, TLS: c.TLS, SentinelUsername: c.SentinelUsername,
+		SentinelPassword: string(c.SentinelPassword)})
+	if err != nil {
+		return nil, fmt.Errorf("%w: Options.Redis: %w", ErrConfig, err)
+	}
+
+	return conn, nil
 }
 
 // Use wraps all handlers of the worker. The first middleware is the outermost. It panics after the first call of Run or a
@@ -191,7 +225,7 @@ func (w *Worker) newEngine(table *route.Table, h calls) *engine.Engine {
 		Confirm:       wire.Confirm{Durability: c.Durability, Timeout: c.DurabilityTimeout},
 		ConfirmSettle: wire.Confirm{Durability: c.DurabilitySettle, Timeout: c.DurabilityTimeout}}
 	if w.o.Metrics != nil {
-		o.Metrics = counters{stats.NewCounters(table.All()), w.o.Metrics}
+		o.Metrics = counters{fleet.NewCounters(table.All()), w.o.Metrics}
 	}
 
 	if w.served != nil {
@@ -278,8 +312,8 @@ func (w *Worker) closeAfterRun(ctx context.Context) {
 	_ = w.disconnect(ctx)
 }
 
-// Close ends a worker. It waits for running calls until ctx ends. If Run runs, Close acts as the end of its context, waits
-// for Run, and returns an error if ctx ends first.
+// Close ends a worker. It waits for running calls until ctx ends. During Run, Close acts as the end of Run's context and
+// waits for Run; its error means that ctx has ended first.
 func (w *Worker) Close(ctx context.Context) error {
 	w.mu.Lock()
 	stop, closed := w.stop, w.closed

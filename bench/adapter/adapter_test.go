@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -81,6 +82,42 @@ func TestJobIsUnpackedAsScheduled(t *testing.T) {
 		}
 		same(unpackJob(pack(j)))
 		same(job(j.ID, payload(j)), nil)
+	}
+}
+
+func TestUnorderedIsTheInverseOfOrdered(t *testing.T) {
+	seen := map[string]int{}
+	for n := range 2 * sequence {
+		key := ordered(peer.ID(n))
+		if id := unordered(key); id != peer.ID(n) {
+			t.Errorf("%s became %s and then %s", peer.ID(n), key, id)
+		}
+		base, _, _ := strings.Cut(key, "~")
+		seen[base]++
+	}
+	if len(seen) != 2 || seen[peer.ID(0)] != sequence {
+		t.Errorf("jobs by business id: %v", seen)
+	}
+}
+
+// A program that uses package worker as a separate module is not much larger than one that uses asynq. The other figures
+// are logged.
+func TestSmallestProgramIsAboutAsLargeAsWithAsynq(t *testing.T) {
+	const mostMB = 12
+	size := map[string]float64{}
+	for _, e := range []peer.Entry{notifierEntry(), asynqDefault()} {
+		v, err := harness.Quickstart(t.Context(), t.TempDir(), e.Info)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %.0f lines, %.0f lines of go.sum, %.0f modules in go.mod, %.1f MB", e.Info.Name, v["lines"], v["sums"], v["modules"], v["mb"])
+		if v["lines"] == 0 || v["sums"] == 0 || v["modules"] == 0 {
+			t.Errorf("%s: %v", e.Info.Name, v)
+		}
+		size[e.Info.Name] = v["mb"]
+	}
+	if size["notifier"] > size["asynq"]+mostMB {
+		t.Errorf("%.1f MB, more than %d MB above asynq's %.1f MB", size["notifier"], mostMB, size["asynq"])
 	}
 }
 

@@ -33,7 +33,9 @@ func asynqEntry(name, title, settings string, interval time.Duration) peer.Entry
 }
 
 func asynqDefault() peer.Entry {
-	return asynqEntry("asynq", "asynq", "defaults: delayed tasks checked each 5 s", 0)
+	e := asynqEntry("asynq", "asynq", "defaults: delayed tasks checked each 5 s", 0)
+	e.Info.Quickstart, e.Info.Modules = "asynq", []string{"github.com/hibiken/asynq"}
+	return e
 }
 
 func asynqBest() peer.Entry {

@@ -24,15 +24,15 @@ import (
 // service is this project as deployed: the binary, called over its HTTP API, with an HTTP
 // receiver.
 type service struct {
-	redis    *server.Process
-	addr     string
-	rdb      *redis.Client // for the figures only
-	api      *server.Process
-	base     string
-	metrics  string
-	http     *http.Client
-	receiver *server.Receiver
-	handle   atomic.Pointer[peer.Handle]
+	redis     *server.Process
+	rdb       *redis.Client // for the figures only
+	path      string        // of the program
+	env       peer.Env
+	instances []*server.Process // the first is called
+	base      string
+	http      *http.Client
+	receiver  *server.Receiver
+	handle    atomic.Pointer[peer.Handle]
 }
 
 const ourBatch = 500
@@ -45,65 +45,158 @@ func notifierHTTPEntry() peer.Entry {
 		Settings: "the binary with its defaults; scheduled through the API, delivered to a local HTTP receiver; concurrency as " +
 			"for the others",
 		Batch: ourBatch, BytesOf: bytesRedis, CommandsOf: commandsRedis,
-		Skip: map[string]string{"crash": "see in process: the receiver is another process", "race": "see in process"},
+		Skip: map[string]string{"crash": "see package worker: the receiver is another process", "race": "see package worker"},
 	}, New: func() peer.Peer { return &service{} }}
 }
 
-func (s *service) Start(ctx context.Context, env peer.Env) error {
-	path, err := server.Build(ctx, env.Bin, "notifier", filepath.Dir(server.ModuleDir()), "./cmd/notifier")
-	if err != nil {
-		return err
+func (s *service) Start(ctx context.Context, env peer.Env) (err error) {
+	s.env, s.path = env, env.Program
+	if s.path == "" {
+		if s.path, err = server.Build(ctx, env.Bin, "notifier", filepath.Dir(server.ModuleDir()), "./cmd/notifier"); err != nil {
+			return err
+		}
 	}
+
 	if s.redis, err = server.Redis(ctx, env.Dir); err != nil {
 		return err
 	}
 
-	s.addr = s.redis.Addr
-	s.rdb = redis.NewClient(&redis.Options{Addr: s.addr})
+	s.rdb = redis.NewClient(&redis.Options{Addr: s.redis.Addr})
 	if s.receiver, err = server.Receive(s.received); err != nil {
 		return err
 	}
 
-	api, err := server.FreeAddr()
+	s.http = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: callers,
+		DisableCompression: true}}
+	if err := s.grow(ctx); err != nil {
+		return err
+	}
+
+	s.base = "http://" + s.instances[0].Addr + "/v1/notices"
+	return nil
+}
+
+// grow starts an instance.
+func (s *service) grow(ctx context.Context) error {
+	addr, err := server.FreeAddr()
 	if err != nil {
 		return err
 	}
 
-	n, perHost := strconv.Itoa(env.Handlers), strconv.Itoa(cmp.Or(env.PerHost, env.Handlers))
-	run := server.Service{Name: "notifier", Path: path, Args: []string{"serve"}, Dir: env.Dir, Addr: api, URL: "http://" + api + "/readyz",
-		Env: []string{"NOTIFIER_REDIS_URL=redis://" + s.addr + "/0", "NOTIFIER_LISTEN=" + api,
-			"NOTIFIER_CONFIGURE_REDIS=" + strconv.FormatBool(!env.NoEvents),
-			"NOTIFIER_ROUTES=bench", "NOTIFIER_ROUTE_BENCH_PREFIX=" + ourPrefix,
-			"NOTIFIER_ROUTE_BENCH_CONCURRENCY=" + n,
-			"NOTIFIER_CONCURRENCY=" + strconv.Itoa(max(512, env.Handlers))}}
-	if env.Log {
-		run.Line = s.logged
-		run.Env = append(run.Env, "NOTIFIER_ROUTE_BENCH_TARGET=log")
-	} else {
-		run.Env = append(run.Env, "NOTIFIER_LOG_LEVEL=warn", "NOTIFIER_ROUTE_BENCH_HOST_CONCURRENCY="+perHost)
-		if env.URLs {
-			run.Env = append(run.Env, "NOTIFIER_ROUTE_BENCH_TARGET=notice", "NOTIFIER_ROUTE_BENCH_ALLOW=127.0.0.0/8")
-		} else {
-			run.Env = append(run.Env, "NOTIFIER_ROUTE_BENCH_TARGET="+s.receiver.URL)
+	run := server.Service{Name: "notifier" + strconv.Itoa(len(s.instances)), Path: s.path, Args: []string{"serve"}, Dir: s.env.Dir, Addr: addr,
+		URL: "http://" + addr + "/readyz",
+		Env: []string{"NOTIFIER_REDIS_URL=redis://" + s.redis.Addr + "/0", "NOTIFIER_LISTEN=" + addr,
+			"NOTIFIER_CONFIGURE_REDIS=" + strconv.FormatBool(!s.env.NoEvents), "NOTIFIER_CONCURRENCY=" + strconv.Itoa(max(512, s.env.Handlers))}}
+	var routes []string
+	for i := range max(s.env.Routes, 1) { // all jobs are of the first
+		name := "bench" + strconv.Itoa(i+1)
+		routes = append(routes, name)
+		for k, v := range s.route() {
+			run.Env = append(run.Env, "NOTIFIER_ROUTE_"+strings.ToUpper(name)+"_"+k+"="+v)
 		}
+
+		run.Env = append(run.Env, "NOTIFIER_ROUTE_"+strings.ToUpper(name)+"_PREFIX=app"+strconv.Itoa(i+1))
 	}
 
-	if env.Cores > 0 {
-		run.Env = append(run.Env, "GOMAXPROCS="+strconv.Itoa(env.Cores))
+	run.Env = append(run.Env, "NOTIFIER_ROUTES="+strings.Join(routes, ","))
+	if s.env.Log {
+		run.Line = s.logged
+	} else {
+		run.Env = append(run.Env, "NOTIFIER_LOG_LEVEL=warn")
 	}
 
-	if s.api, err = server.Program(ctx, run); err != nil {
+	if s.env.Cores > 0 {
+		run.Env = append(run.Env, "GOMAXPROCS="+strconv.Itoa(s.env.Cores))
+	}
+
+	p, err := server.Program(ctx, run)
+	if err != nil {
 		return err
 	}
 
-	s.metrics = "http://" + api + "/metrics"
-	s.base = "http://" + api + "/v1/notices"
-	s.http = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: callers,
-		DisableCompression: true}}
+	s.instances = append(s.instances, p)
 	return nil
 }
 
+// route returns the settings of a route.
+func (s *service) route() map[string]string {
+	r := map[string]string{"CONCURRENCY": strconv.Itoa(s.env.Handlers), "TARGET": s.receiver.URL,
+		"HOST_CONCURRENCY": strconv.Itoa(cmp.Or(s.env.PerHost, s.env.Handlers))}
+	switch {
+	case s.env.Log:
+		r["TARGET"] = "log"
+		delete(r, "HOST_CONCURRENCY")
+	case s.env.URLs:
+		r["TARGET"], r["ALLOW"] = "notice", "127.0.0.0/8"
+	}
+
+	if s.env.Order {
+		r["ORDER"] = "id"
+	}
+
+	return r
+}
+
+// Resize implements harness.Fleet.
+func (s *service) Resize(ctx context.Context, n int) error {
+	for len(s.instances) < n {
+		if err := s.grow(ctx); err != nil {
+			return err
+		}
+	}
+
+	for len(s.instances) > n {
+		last := len(s.instances) - 1
+		if err := s.instances[last].Stop(); err != nil {
+			return err
+		}
+
+		s.instances = s.instances[:last]
+	}
+
+	for _, p := range s.instances {
+		for {
+			alive, err := s.metric(ctx, p, `notifier_instances{state="living"} `)
+			if err != nil {
+				return err
+			}
+			if int(alive) == n {
+				break
+			}
+
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
+
+	return nil
+}
+
+// InVain implements harness.Fleet: claims that were lost or stale.
+func (s *service) InVain(ctx context.Context) (int64, error) {
+	var sum float64
+	for _, p := range s.instances {
+		for _, result := range []string{"lost", "stale"} {
+			n, err := s.metric(ctx, p, fmt.Sprintf("notifier_claims_total{result=%q,", result))
+			if err != nil {
+				return 0, err
+			}
+
+			sum += n
+		}
+	}
+
+	return int64(sum), nil
+}
+
+// received passes the key of a delivery to the handler.
 func (s *service) received(id string) {
+	if s.env.Order {
+		id = unordered(id)
+	}
 	if h := s.handle.Load(); h != nil {
 		(*h)(id)
 	}
@@ -125,13 +218,14 @@ const lockWait = "go_sync_mutex_wait_total_seconds_total "
 
 // LockWait is how long the service's goroutines have waited for locks, together.
 func (s *service) LockWait(ctx context.Context) (time.Duration, error) {
-	seconds, err := s.metric(ctx, lockWait)
+	seconds, err := s.metric(ctx, s.instances[0], lockWait)
 	return time.Duration(seconds * float64(time.Second)), err
 }
 
-// metric is the value of the line of /metrics that begins so.
-func (s *service) metric(ctx context.Context, begin string) (float64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.metrics, nil)
+// metric is the sum of the values of the lines of an instance's /metrics that begin so.
+func (s *service) metric(ctx context.Context, p *server.Process, begin string) (sum float64, err error) {
+	url := "http://" + p.Addr + "/metrics"
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -142,17 +236,52 @@ func (s *service) metric(ctx context.Context, begin string) (float64, error) {
 	}
 
 	defer resp.Body.Close()
+	var found bool
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-		if text, ok := strings.CutPrefix(lines.Text(), begin); ok {
-			return strconv.ParseFloat(text, 64)
+		if line := lines.Text(); strings.HasPrefix(line, begin) {
+			v, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
+			if err != nil {
+				return 0, fmt.Errorf("read %s: %w", url, err)
+			}
+
+			sum, found = sum+v, true
 		}
 	}
 
-	return 0, fmt.Errorf("%s does not show %s", s.metrics, strings.TrimSpace(begin))
+	if !found {
+		return 0, fmt.Errorf("%s does not show %s", url, strings.TrimSpace(begin))
+	}
+
+	return sum, nil
 }
 
-func appendRequest(b []byte, j peer.Job) []byte {
-	b = fmt.Appendf(b, `{"key":%q,"due":%q,`, j.ID, j.Due.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
+// sequence is the number of jobs of one business id in an ordered route.
+const sequence = 4
+
+// ordered returns the key of a job whose business id has several jobs; unordered is its inverse.
+func ordered(id string) string {
+	n, _ := peer.Index(id)
+	return fmt.Sprintf("%s~%d", peer.ID(n/sequence), 1+n%sequence)
+}
+
+func unordered(key string) string {
+	id, nth, _ := strings.Cut(key, "~")
+	n, ok := peer.Index(id)
+	i, err := strconv.Atoi(nth)
+	if !ok || err != nil {
+		return key
+	}
+
+	return peer.ID(n*sequence + i - 1)
+}
+
+func (s *service) appendRequest(b []byte, j peer.Job) []byte {
+	key := j.ID
+	if s.env.Order {
+		key = ordered(key)
+	}
+
+	b = fmt.Appendf(b, `{"key":%q,"due":%q,`, key, j.Due.UTC().Format("2006-01-02T15:04:05.000Z07:00"))
 	if j.URL != "" {
 		b = fmt.Appendf(b, `"url":%q,`, j.URL)
 	}
@@ -184,13 +313,13 @@ func (s *service) post(ctx context.Context, url, contentType string, body []byte
 }
 
 func (s *service) Schedule(ctx context.Context, j peer.Job) error {
-	return s.post(ctx, s.base, "application/json", appendRequest(nil, j))
+	return s.post(ctx, s.base, "application/json", s.appendRequest(nil, j))
 }
 
 func (s *service) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 	body := make([]byte, 0, len(jobs)*(2*peer.BodyLen))
 	for _, j := range jobs {
-		body = append(appendRequest(body, j), '\n')
+		body = append(s.appendRequest(body, j), '\n')
 	}
 
 	return s.post(ctx, s.base+"/batch", "application/x-ndjson", body)
@@ -204,21 +333,26 @@ func (s *service) Work(_ context.Context, _ int, handle peer.Handle) error {
 
 func (s *service) Usage(ctx context.Context) (peer.Usage, error) {
 	u, err := (&onRedis{srv: s.redis, rdb: s.rdb}).Usage(ctx)
-	if err == nil {
-		u.PIDs = append(u.PIDs, s.api.PID())
+	for _, p := range s.instances {
+		u.PIDs = append(u.PIDs, p.PID())
 	}
 
 	return u, err
 }
 
-func (s *service) Addr() string { return s.addr }
+func (s *service) Addr() string { return s.redis.Addr }
 
 func (s *service) Stop() error {
 	if s.http != nil {
 		s.http.CloseIdleConnections()
 	}
 
-	errs := []error{s.api.Stop(), s.receiver.Stop()}
+	var errs []error
+	for _, p := range s.instances {
+		errs = append(errs, p.Stop())
+	}
+
+	errs = append(errs, s.receiver.Stop())
 	if s.rdb != nil {
 		errs = append(errs, s.rdb.Close())
 	}

@@ -39,27 +39,13 @@ func (r *onRedis) Start(ctx context.Context, env peer.Env) error { return r.star
 func (r *onRedis) Addr() string { return r.addr }
 
 func (r *onRedis) Usage(ctx context.Context) (peer.Usage, error) {
-	bytes, err := server.RedisBytes(ctx, r.rdb)
-	if err != nil {
-		return peer.Usage{}, err
-	}
-
-	commands, err := server.RedisCommands(ctx, r.rdb)
-	if err != nil {
-		return peer.Usage{}, err
-	}
-
-	trips, err := server.RedisTrips(ctx, r.rdb)
-	if err != nil {
-		return peer.Usage{}, err
-	}
-
-	u := peer.Usage{Bytes: bytes, Commands: commands, Trips: trips}
+	info, err := server.RedisUsage(ctx, r.rdb)
+	u := peer.Usage{Bytes: info.Bytes, Commands: info.Commands, Trips: info.Trips, CPU: info.CPU}
 	if r.srv != nil {
 		u.PIDs = []int{r.srv.PID()}
 	}
 
-	return u, nil
+	return u, err
 }
 
 func (r *onRedis) Stop() error {

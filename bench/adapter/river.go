@@ -48,12 +48,13 @@ func riverEntry() peer.Entry {
 		Needs: postgresNeeds(),
 		Settings: "FetchCooldown and FetchPollInterval 10 ms, 8 workers for each handler asked for (in the callback cases they " +
 			"share so many calls at once as the others have handlers, and are no more than 1,024 or those); " + postgresSettings +
-			"; delays under 5 s, which its leader serves late, are not asked of it",
-		Traits: peer.Traits{Crash: "nothing; rescued after 1 h", Race: "safe", Ladder: "a function a worker", Cancel: "by id"},
+			"; delays under 5 s, which its leader serves late, are not asked of it; JobTimeout 10 s, RescueStuckJobsAfter 15 s (default 1 h)",
+		Traits: peer.Traits{Crash: "nothing; rescued after 1 h by default", Race: "safe", Ladder: "a function a worker", Cancel: "by id"},
 		Refused: "the worker returns an error; River repeats the job after 1 s, 16 s, 81 s and so on (its default policy), 24 times, " +
 			"and then discards it",
+		Quickstart: "river", Modules: []string{"github.com/riverqueue/river", "github.com/riverqueue/river/riverdriver/riverpgxv5",
+			"github.com/jackc/pgx/v5"},
 		Batch: 128, Lead: 8 * time.Second, BytesOf: bytesTable, CommandsOf: "transactions",
-		Skip: map[string]string{"crash": "its rescue comes after 1 h, by its documentation"},
 	}, New: func() peer.Peer { return &rivers{onPostgres: onPostgres{table: "river_job"}} }}
 }
 
@@ -124,7 +125,8 @@ func (r *rivers) work(n int, call peer.Call) error {
 	river.AddWorker(workers, &riverWorker{call: call})
 	c, err := river.NewClient(riverpgxv5.New(r.db), &river.Config{
 		Logger: quiet(), Workers: workers, FetchCooldown: 10 * time.Millisecond, FetchPollInterval: 10 * time.Millisecond,
-		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: n}},
+		Queues:     map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: n}},
+		JobTimeout: ourTimeout, RescueStuckJobsAfter: ourTimeout + 5*time.Second,
 	})
 	if err != nil {
 		return fmt.Errorf("make the worker: %w", err)

@@ -57,19 +57,29 @@ func zsetPoll() peer.Entry {
 }
 
 func (z *zset) pollOnce(ctx context.Context, jobs chan<- string) error {
+	return sendPages(ctx, jobs, func() ([]string, error) {
+		return z.rdb.ZRangeArgs(ctx, redis.ZRangeArgs{Key: zsetKey, Start: "-inf", Stop: nowMS(), ByScore: true, Count: zsetPage}).Result()
+	}, func(m string) (bool, error) {
+		n, err := z.rdb.ZRem(ctx, zsetKey, m).Result()
+		return n > 0, err
+	})
+}
+
+// sendPages reads pages of due members up to the first that is not full. It sends the id of each member that gets reports as its own.
+func sendPages(ctx context.Context, jobs chan<- string, read func() ([]string, error), gets func(member string) (bool, error)) error {
 	for {
-		due, err := z.rdb.ZRangeArgs(ctx, redis.ZRangeArgs{Key: zsetKey, Start: "-inf", Stop: nowMS(), ByScore: true, Count: zsetPage}).Result()
+		due, err := read()
 		if err != nil {
 			return fmt.Errorf("read the due: %w", err)
 		}
 
 		for _, m := range due {
-			n, err := z.rdb.ZRem(ctx, zsetKey, m).Result()
+			ours, err := gets(m)
 			if err != nil {
 				return fmt.Errorf("remove: %w", err)
 			}
-			if n == 0 {
-				continue // another poller was faster
+			if !ours {
+				continue
 			}
 
 			id, err := unpack([]byte(m))
@@ -106,26 +116,9 @@ func zsetLua() peer.Entry {
 }
 
 func (z *zset) popAll(ctx context.Context, jobs chan<- string) error {
-	for {
-		due, err := popScript.Run(ctx, z.rdb, []string{zsetKey}, nowMS(), zsetPage).StringSlice()
-		if err != nil {
-			return fmt.Errorf("pop: %w", err)
-		}
-
-		for _, m := range due {
-			id, err := unpack([]byte(m))
-			if err != nil {
-				return err
-			}
-			if err := send(ctx, jobs, id); err != nil {
-				return err
-			}
-		}
-
-		if len(due) < zsetPage {
-			return nil
-		}
-	}
+	return sendPages(ctx, jobs, func() ([]string, error) {
+		return popScript.Run(ctx, z.rdb, []string{zsetKey}, nowMS(), zsetPage).StringSlice()
+	}, func(string) (bool, error) { return true, nil })
 }
 
 var carryScript = redis.NewScript(`

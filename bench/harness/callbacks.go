@@ -29,7 +29,7 @@ func callbackCases(size Size) []Case {
 		{Name: "callbacks", Title: "HTTP callbacks, end to end",
 			What: fmt.Sprintf("%s jobs due at one ms, delivered by HTTP to one local receiver with %d calls in flight at most, "+
 				"against a bare Go client loop with the same concurrency, before and after. The peers' workers, and this project's "+
-				"in process, are a process each with the same handler: net/http, one transport that keeps a connection a handler, "+
+				"package worker, are a process each with the same handler: net/http, one transport that keeps a connection a handler, "+
 				"a timeout of 10 s, the status checked, and any error returned for the peer to repeat the job. notifier over HTTP "+
 				"delivers by itself. The rate is counted at the receiver, by the time since the due instant, and again since the first "+
 				"call, because some hand out late that count in whole seconds.", thousands(size.Calls), drainHandlers),
@@ -154,7 +154,7 @@ func callbackCase(ctx context.Context, b *Bench, takes time.Duration) (_ Values,
 	with := *b
 	with.Size.Drain, with.Size.DrainMax = b.Size.Calls, max(b.Size.DrainMax, time.Minute)
 	var receiver *server.Receiver
-	var worker *calling
+	var worker *child
 	v, err := drainCase(ctx, &with, func(handle peer.Handle) (err error) {
 		slow := peer.Handle(func(id string) {
 			handle(id)

@@ -5,26 +5,16 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
-	"os/exec"
 	"time"
 
 	"notifier/bench/peer"
 	"notifier/bench/server"
 )
-
-// CallSpec is the configuration of a peer's worker process in the callback cases.
-type CallSpec struct {
-	Peer string
-	Env  peer.Env
-	URL  string // address of jobs without a URL
-}
 
 // callReady is written by the process after its worker is ready.
 const callReady = "ready"
@@ -65,7 +55,7 @@ func post(ctx context.Context, client *http.Client, url string, j peer.Job) erro
 
 // Call is the body of that process. It attaches to a running server and delivers due jobs, until in is
 // closed.
-func Call(ctx context.Context, spec CallSpec, entry peer.Entry, in io.Reader, out io.Writer) (err error) {
+func Call(ctx context.Context, spec WorkSpec, entry peer.Entry, in io.Reader, out io.Writer) (err error) {
 	c, ok := entry.New().(peer.Caller)
 	if !ok {
 		return fmt.Errorf("%s has no way to report a failed job", spec.Peer)
@@ -97,56 +87,26 @@ func Call(ctx context.Context, spec CallSpec, entry peer.Entry, in io.Reader, ou
 	return err
 }
 
-// calling is the process of a peer's worker.
-type calling struct {
-	cmd *exec.Cmd
-	in  io.Closer
-}
-
-// startCalling starts that process and waits until it is ready. A peer that delivers by itself has none.
-func startCalling(ctx context.Context, b *Bench, url string) (*calling, error) {
+// startCalling starts the process of a worker and waits until it is ready. A peer that delivers by itself has none.
+func startCalling(ctx context.Context, b *Bench, url string) (*child, error) {
 	if _, ok := b.Peer.(peer.Caller); !ok {
 		return nil, nil
 	}
 
-	dir, err := os.MkdirTemp(b.Env.Dir, "calls")
-	if err != nil {
-		return nil, fmt.Errorf("make a scratch directory: %w", err)
-	}
-
-	env := b.Env
-	env.Dir, env.Attach = dir, b.Peer.Addr()
-	spec, err := json.Marshal(CallSpec{Peer: b.Info.Name, Env: env, URL: url})
+	c, err := startChild(ctx, b, "call", url)
 	if err != nil {
 		return nil, err
 	}
-
-	cmd := exec.CommandContext(ctx, b.Self, "call", string(spec))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start the worker: %w", err)
-	}
-
-	c := &calling{cmd: cmd, in: in}
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != callReady+"\n" {
+	if line, err := bufio.NewReader(c.out).ReadString('\n'); line != callReady+"\n" {
 		return nil, errors.Join(fmt.Errorf("the worker said %q at its start", line), err, c.stop())
 	}
 
-	b.worker = cmd.Process.Pid
+	b.worker = c.cmd.Process.Pid
 	return c, nil
 }
 
 // stop lets the worker end, and kills it after a while. Its unfinished jobs have been counted.
-func (c *calling) stop() error {
+func (c *child) stop() error {
 	if c == nil {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -20,33 +21,14 @@ import (
 // TestMain is also the process of a worker and of the bare loop: the cases start
 // this program for them.
 func TestMain(m *testing.M) {
-	if len(os.Args) != 3 || (os.Args[1] != "call" && os.Args[1] != "bare") {
+	if len(os.Args) != 3 || !slices.Contains(Processes, os.Args[1]) {
 		os.Exit(m.Run())
 	}
-	if err := child(os.Args[1], []byte(os.Args[2])); err != nil {
+	entry := func(string) (peer.Entry, error) { return counterEntry(), nil }
+	if err := Process(context.Background(), os.Args[1], []byte(os.Args[2]), entry, os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-}
-
-func child(what string, arg []byte) error {
-	ctx := context.Background()
-	if what == "call" {
-		var spec CallSpec
-		if err := json.Unmarshal(arg, &spec); err != nil {
-			return err
-		}
-		return Call(ctx, spec, counterEntry(), os.Stdin, os.Stdout)
-	}
-	var spec BareSpec
-	if err := json.Unmarshal(arg, &spec); err != nil {
-		return err
-	}
-	rate, err := Bare(ctx, spec)
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(os.Stdout).Encode(rate)
 }
 
 // counter is a minimal queue: an in-memory server that returns due jobs over HTTP.
@@ -191,7 +173,7 @@ func TestCallbackWithErrorStatusIsAnError(t *testing.T) {
 
 func TestPeerWithoutRefusalsIsRefused(t *testing.T) {
 	e := peer.Entry{New: func() peer.Peer { return &collector{} }}
-	if err := Call(t.Context(), CallSpec{Peer: "deaf"}, e, &bytes.Buffer{}, io.Discard); err == nil {
+	if err := Call(t.Context(), WorkSpec{Peer: "deaf"}, e, &bytes.Buffer{}, io.Discard); err == nil {
 		t.Error("it was started")
 	}
 }

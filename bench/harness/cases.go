@@ -47,7 +47,11 @@ type Case struct {
 	PerHost int
 	// Routes is the number of this project's routes; 0 = 1.
 	Routes int
-	Run    func(context.Context, *Bench) (Values, error)
+	// Order: the route is an ordered one.
+	Order bool
+	// Together: the cells of several peers run at once, because they wait more than they work.
+	Together bool
+	Run      func(context.Context, *Bench) (Values, error)
 }
 
 // Column is one value of a case.
@@ -63,14 +67,16 @@ var lateColumns = []Column{{"mean_ms", "mean ms", true}, {"p50_ms", "p50 ms", tr
 
 var costColumns = []Column{{"cpu_own", "workers and producers, CPU µs/job", true}, {"cpu_servers", "servers, CPU µs/job", true}}
 
+var logColumns = []Column{{"rate", "jobs/s", false}, {"trips", "Redis round trips/job, schedule to end", true},
+	{"cpu_redis", "Redis, CPU µs/job", true}, {"cpu_service", "service, CPU µs/job", true}, {"cpu_own", "reader, CPU µs/job", true}}
+
 const (
 	lateHandlers  = 16
 	drainHandlers = 64
 )
 
-// inProcess and overHTTP select this project's two peers.
-func inProcess(i peer.Info) bool { return i.Name == "notifier" }
-func overHTTP(i peer.Info) bool  { return i.Name == "notifier-http" }
+// overHTTP selects this project as a service.
+func overHTTP(i peer.Info) bool { return i.Name == "notifier-http" }
 
 // Cases are all cases, in the tables' order.
 func Cases(size Size) []Case {
@@ -90,17 +96,14 @@ func Cases(size Size) []Case {
 			"jobs handled by the time since the due instant; cut after %s.", size.Drain, drainHandlers, size.DrainMax),
 			Columns: append([]Column{{"rate", "jobs/s", false}, {"trips", "Redis round trips/job, schedule to end", true}},
 				costColumns...), Counts: true,
-			Handlers: drainHandlers, Run: func(ctx context.Context, b *Bench) (Values, error) {
-				return drainCase(ctx, b, func(handle peer.Handle) error { return b.Peer.Work(ctx, b.Env.Handlers, handle) })
-			}},
+			Handlers: drainHandlers, Run: drainAll},
 		{Name: "drain-log", Title: "Drain by the built binary", What: fmt.Sprintf("The same for the deployed service: the route's "+
 			"target is its log, %d are handled at a time, and two lines of JSON a job, of the notice and of the attempt, go through a "+
 			"pipe to this harness, which takes the time when it has read the first.", drainHandlers),
-			Columns: []Column{{"rate", "jobs/s", false}, {"trips", "Redis round trips/job, schedule to end", true},
-				{"cpu_redis", "Redis, CPU µs/job", true}, {"cpu_service", "service, CPU µs/job", true}, {"cpu_own", "reader, CPU µs/job", true}},
-			Counts: true, Only: overHTTP, Log: true, Handlers: drainHandlers, Run: func(ctx context.Context, b *Bench) (Values, error) {
-				return drainCase(ctx, b, func(handle peer.Handle) error { return b.Peer.Work(ctx, b.Env.Handlers, handle) })
-			}},
+			Columns: logColumns, Counts: true, Only: overHTTP, Log: true, Handlers: drainHandlers, Run: drainAll},
+		{Name: "drain-order", Title: "Ordered drain by the built binary", What: "The same with an ordered route and four jobs of each " +
+			"business id, one after another.",
+			Columns: logColumns, Counts: true, Only: overHTTP, Log: true, Order: true, Handlers: drainHandlers, Run: drainAll},
 		{Name: "late-10", Title: "Lateness at 10/s", What: fmt.Sprintf("10 jobs a second at random whole ms for %s, nothing else "+
 			"pending, %d handlers.", size.Small, lateHandlers),
 			Columns: lateColumns, Counts: true, Handlers: lateHandlers,
@@ -133,27 +136,17 @@ func Cases(size Size) []Case {
 			Columns: []Column{{"trips", "Redis round trips/s", true}, {"commands", "commands/s", true},
 				{"cpu_worker", "worker, % of a core", true}, {"cpu_server",
 					"servers, % of a core", true}}, Handlers: lateHandlers, Run: idleCase},
-		{Name: "idle-fleet", Title: "Eight idle instances with ten routes", What: fmt.Sprintf("Eight workers on one server, each with ten "+
-			"routes, and 1,000 jobs due in a day, %s; all workers together.", size.Idle),
+		{Name: "idle-fleet", Title: "Eight idle instances with ten routes", What: fmt.Sprintf("Eight serve processes on one Redis, each with "+
+			"ten routes, and 1,000 jobs due in a day, %s; all together.", size.Idle),
 			Columns: []Column{{"trips", "Redis round trips/s", true}, {"commands", "commands/s", true}}, Handlers: lateHandlers, Routes: 10,
-			Only: inProcess, Run: idleFleetCase},
+			Only: overHTTP, Run: idleFleetCase},
 		steadyCaseOf(size),
 		{Name: "race", Title: "Two workers at once", What: fmt.Sprintf("Two instances on one server, 500 jobs a second for %s.",
 			size.Window),
 			Columns: []Column{{"doubled_percent", "handled twice, %", true}}, Counts: true, Handlers: lateHandlers, Run: raceCase},
-		{Name: "fleet", Title: "Several instances", What: fmt.Sprintf("1, 2, 4, 8 and again 1 instance on one server, 1,000 jobs a second at "+
-			"random whole ms for %s each, among %s others due in a day; the first and the last measurement are taken together. "+
-			"A round trip is a read of Redis from a connection; commands include those inside scripts; asked for in vain are "+
-			"claims that another instance had or that were stale. Redis sends each expired event to every instance.", size.Window,
-			thousands(size.Pending)),
-			Columns: fleetColumns(), Counts: true, Only: inProcess, Handlers: lateHandlers,
-			Run: fleetCase},
-		{Name: "crash", Title: "A worker is killed", What: fmt.Sprintf("200 jobs a second, each taking 20 ms; in mid-work the "+
-			"worker is killed (-9) "+
-			"and another one started; lost are jobs not finished within %s.", size.Crash),
-			Columns: []Column{{"lost_percent", "lost, %", true}, {"again_percent", "finished twice, %", true}, {"recovery_s",
-				"last one after s", true}},
-			Counts: true, Handlers: lateHandlers, Run: crashCase},
+		fleetCaseOf(size),
+		crashCaseOf(size),
+		quickstartCase(), coldBuildCase(),
 	}
 	race := slices.IndexFunc(all, func(c Case) bool { return c.Name == "race" })
 	all = slices.Insert(all, race, slices.Concat(callbackCases(size), hostCases(size), []Case{coresCaseOf(size)})...)
@@ -198,17 +191,12 @@ func produceCase(ctx context.Context, b *Bench, batch int) (Values, error) {
 		return nil, err
 	}
 
-	before, err := spentSoFar(ctx, b)
-	if err != nil {
-		return nil, err
-	}
-
-	n, rate, err := produce(ctx, b.Peer, b.Size.Schedule, batch)
-	if err != nil {
-		return nil, err
-	}
-
-	after, err := spentSoFar(ctx, b)
+	var n int64
+	var rate float64
+	before, after, err := cost(ctx, b, func() (err error) {
+		n, rate, err = produce(ctx, b.Peer, b.Size.Schedule, batch)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -223,20 +211,8 @@ func bytesCase(ctx context.Context, b *Bench) (Values, error) {
 		return nil, err
 	}
 
-	before, err := b.Peer.Usage(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := fill(ctx, b.Peer, b.Info, b.Size.Bytes); err != nil {
-		return nil, err
-	}
-
-	after, err := b.Peer.Usage(ctx)
-	if err != nil {
-		return nil, err
-	}
-
-	return Values{"bytes": float64(after.Bytes-before.Bytes) / float64(b.Size.Bytes)}, nil
+	grown, err := fillMeasured(ctx, b, b.Size.Bytes)
+	return Values{"bytes": grown / float64(b.Size.Bytes)}, err
 }
 
 // drainCase measures how fast jobs are handled that are due at one instant. work
@@ -268,15 +244,7 @@ func drainCase(ctx context.Context, b *Bench, work func(peer.Handle) error) (Val
 		return nil, err
 	}
 
-	from, err := spentSoFar(ctx, b)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.Wait(ctx, due.Add(b.Size.DrainMax)); err != nil {
-		return nil, err
-	}
-
-	to, err := spentSoFar(ctx, b)
+	from, to, err := cost(ctx, b, func() error { return r.Wait(ctx, due.Add(b.Size.DrainMax)) })
 	if err != nil {
 		return nil, err
 	}
@@ -300,6 +268,11 @@ func drainCase(ctx context.Context, b *Bench, work func(peer.Handle) error) (Val
 	return v, err
 }
 
+// drainAll drains jobs with the peer's own worker or service.
+func drainAll(ctx context.Context, b *Bench) (Values, error) {
+	return drainCase(ctx, b, func(handle peer.Handle) error { return b.Peer.Work(ctx, b.Env.Handlers, handle) })
+}
+
 func repeat(t time.Time, n int) []time.Time {
 	due := make([]time.Time, n)
 	for i := range due {
@@ -312,15 +285,29 @@ func repeat(t time.Time, n int) []time.Time {
 // scheduleDue schedules a job for each due time, all of it before the first.
 func scheduleDue(ctx context.Context, b *Bench, due []time.Time, first time.Time) (*Recorder, error) {
 	r := NewRecorder(due)
-	job := func(n int) peer.Job { return peer.Job{ID: peer.ID(n), Due: due[n], Body: peer.Body(n)} }
-	if err := schedule(ctx, b.Peer, b.Info, job, 0, len(due)); err != nil {
-		return nil, err
+	return r, r.schedule(ctx, b, first)
+}
+
+// schedule schedules the recorder's jobs, all of them before the first is due.
+func (r *Recorder) schedule(ctx context.Context, b *Bench, first time.Time) error {
+	return inTime(ctx, b, len(r.due), first, r.job)
+}
+
+func (r *Recorder) job(n int) peer.Job {
+	return peer.Job{ID: peer.ID(n), Due: r.due[n], Body: peer.Body(n)}
+}
+
+// inTime schedules n jobs, all of them before the first is due.
+
+func inTime(ctx context.Context, b *Bench, n int, first time.Time, job func(n int) peer.Job) error {
+	if err := schedule(ctx, b.Peer, b.Info, job, 0, n); err != nil {
+		return err
 	}
 	if over := time.Since(first); over > 0 {
-		return nil, fmt.Errorf("scheduling ended %s after the first job was due: %w", over, errLate)
+		return fmt.Errorf("scheduling ended %s after the first job was due: %w", over, errLate)
 	}
 
-	return r, nil
+	return nil
 }
 
 // lateCase measures lateness, and on the way the memory of the others.
@@ -329,9 +316,16 @@ func lateCase(ctx context.Context, b *Bench, rate int, window time.Duration, pen
 	speed := slowest
 	if pending > 0 {
 		var err error
-		if speed, err = fillMeasured(ctx, b, pending, v); err != nil {
+		if speed, err = warm(ctx, b); err != nil {
 			return nil, err
 		}
+
+		grown, err := fillMeasured(ctx, b, pending)
+		if err != nil {
+			return nil, err
+		}
+
+		v["bytes"], v["total_mb"] = grown/float64(pending), grown/1e6
 	}
 
 	n := int(float64(rate) * window.Seconds())
@@ -342,12 +336,8 @@ func lateCase(ctx context.Context, b *Bench, rate int, window time.Duration, pen
 		return nil, err
 	}
 
-	job := func(n int) peer.Job { return peer.Job{ID: peer.ID(n), Due: due[n], Body: peer.Body(n)} }
-	if err := schedule(ctx, b.Peer, b.Info, job, 0, n); err != nil {
+	if err := r.schedule(ctx, b, start); err != nil {
 		return nil, err
-	}
-	if over := time.Since(start); over > 0 {
-		return nil, fmt.Errorf("scheduling ended %s after the first job was due: %w", over, errLate)
 	}
 	if err := r.Wait(ctx, start.Add(window+b.Size.Wait)); err != nil {
 		return nil, err
@@ -364,14 +354,8 @@ var errLate = errors.New("the figures would measure the harness")
 // slowest is the schedule rate that a case without pending jobs reckons with.
 const slowest = 1000.0
 
-// fillMeasured schedules far jobs, adds their memory to v, and returns the
-// rate at which jobs can be scheduled.
-func fillMeasured(ctx context.Context, b *Bench, pending int, v Values) (float64, error) {
-	speed, err := warm(ctx, b)
-	if err != nil {
-		return 0, err
-	}
-
+// fillMeasured schedules far jobs and returns how many bytes they take.
+func fillMeasured(ctx context.Context, b *Bench, pending int) (float64, error) {
 	before, err := b.Peer.Usage(ctx)
 	if err != nil {
 		return 0, err
@@ -381,13 +365,7 @@ func fillMeasured(ctx context.Context, b *Bench, pending int, v Values) (float64
 	}
 
 	after, err := b.Peer.Usage(ctx)
-	if err != nil {
-		return 0, err
-	}
-
-	grown := float64(after.Bytes - before.Bytes)
-	v["bytes"], v["total_mb"] = grown/float64(pending), grown/1e6
-	return speed, nil
+	return float64(after.Bytes - before.Bytes), err
 }
 
 func idleCase(ctx context.Context, b *Bench) (Values, error) {
@@ -410,15 +388,7 @@ func idleFor(ctx context.Context, b *Bench) (Values, error) {
 		return nil, err
 	}
 
-	before, err := spentSoFar(ctx, b)
-	if err != nil {
-		return nil, err
-	}
-	if err := pause(ctx, b.Size.Idle); err != nil {
-		return nil, err
-	}
-
-	after, err := spentSoFar(ctx, b)
+	before, after, err := cost(ctx, b, func() error { return pause(ctx, b.Size.Idle) })
 	if err != nil {
 		return nil, err
 	}
@@ -473,8 +443,7 @@ func raceCase(ctx context.Context, b *Bench) (Values, error) {
 		}
 	}
 
-	job := func(n int) peer.Job { return peer.Job{ID: peer.ID(n), Due: due[n], Body: peer.Body(n)} }
-	if err := schedule(ctx, b.Peer, b.Info, job, 0, n); err != nil {
+	if err := schedule(ctx, b.Peer, b.Info, r.job, 0, n); err != nil {
 		return nil, err
 	}
 	if err := r.Wait(ctx, start.Add(b.Size.Window+b.Size.Wait)); err != nil {

@@ -16,6 +16,8 @@ type Spec struct {
 	Size Size
 	Dir  string // scratch, removed by the caller
 	Bin  string
+	// Program is a built program of this project, for its peer over HTTP; empty = it is built from this revision.
+	Program string
 }
 
 // Measure runs one cell in this process.
@@ -32,7 +34,7 @@ func Measure(ctx context.Context, spec Spec, entry peer.Entry) (v Values, err er
 
 	b := &Bench{Peer: entry.New(), Info: entry.Info, Size: spec.Size, New: entry.New, Self: self,
 		Env: peer.Env{Dir: spec.Dir, Bin: spec.Bin, NoEvents: c.NoEvents, URLs: c.URLs, Log: c.Log, Handlers: c.Handlers, PerHost: c.PerHost,
-			Routes: c.Routes}}
+			Routes: c.Routes, Order: c.Order, Program: spec.Program}}
 	defer func() { err = errors.Join(err, b.Peer.Stop()) }()
 	if err := b.Peer.Start(ctx, b.Env); err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Peer, err)

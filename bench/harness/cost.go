@@ -38,6 +38,19 @@ func spentSoFar(ctx context.Context, b *Bench) (s spent, err error) {
 	return s, err
 }
 
+// cost reads the processor times and the usage before and after do.
+func cost(ctx context.Context, b *Bench, do func() error) (before, after spent, err error) {
+	if before, err = spentSoFar(ctx, b); err != nil {
+		return before, after, err
+	}
+	if err = do(); err != nil {
+		return before, after, err
+	}
+
+	after, err = spentSoFar(ctx, b)
+	return before, after, err
+}
+
 func (s spent) all() (sum time.Duration) {
 	for _, d := range s.servers {
 		sum += d
@@ -54,9 +67,20 @@ func (s spent) perJob(v Values, before spent, n int64) {
 	each := func(name string, d time.Duration) { v[name] = float64(d.Microseconds()) / float64(n) }
 	each("cpu_own", s.own-before.own)
 	each("cpu_servers", s.all()-before.all())
-	if last := len(s.servers) - 1; last > 0 { // a service or a worker, and its servers
-		service := s.servers[last] - before.servers[last]
-		each("cpu_redis", s.all()-before.all()-service)
-		each("cpu_service", service)
+	if len(s.servers) > 1 { // a service or a worker, and its server
+		redis := s.servers[0] - before.servers[0]
+		each("cpu_redis", redis)
+		each("cpu_service", s.all()-before.all()-redis)
+	}
+
+	if s.usage.CPU > 0 {
+		each("cpu_info", s.usage.CPU-before.usage.CPU)
+	}
+
+	for name, sum := range map[string]int64{"trips": s.usage.Trips - before.usage.Trips,
+		"commands": s.usage.Commands - before.usage.Commands} {
+		if sum > 0 { // else the server does not say
+			v[name] = float64(sum) / float64(n)
+		}
 	}
 }

@@ -4,30 +4,23 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"sync"
 	"time"
 
 	"notifier/bench/peer"
 )
 
-// crashWork is the duration of a handler in the crash case: 16 handlers finish 800 jobs per second, four
+// crashWork is the duration of a handler in the crash case: two workers of 16 handlers finish 640 jobs per second, three
 // times the arriving ones.
-const crashWork = 20 * time.Millisecond
+const crashWork = 50 * time.Millisecond
 
 const (
 	crashRate   = 200
 	crashWindow = 4 * time.Second
 )
-
-// WorkSpec is the configuration of a worker process.
-type WorkSpec struct {
-	Peer string
-	Env  peer.Env
-}
 
 // event is a worker process's message about a job: it has started, or it was finished.
 type event struct {
@@ -74,14 +67,22 @@ type crashLog struct {
 	mu       sync.Mutex
 	due      []time.Time
 	started  []int64 // first start, Unix ns
+	done     []int64 // first end, Unix ns
 	finished []int
 	left     int
-	last     time.Time
-	half     chan struct{}
+	running  map[int]bool  // in the first worker
+	half     chan struct{} // half are done, and the first worker has a running job
+	halved   bool
 	all      chan struct{}
 }
 
-func (l *crashLog) read(r io.Reader) {
+func newCrashLog(due []time.Time) *crashLog {
+	n := len(due)
+	return &crashLog{due: due, started: make([]int64, n), done: make([]int64, n), finished: make([]int, n), left: n, running: map[int]bool{},
+		half: make(chan struct{}), all: make(chan struct{})}
+}
+
+func (l *crashLog) read(r io.Reader, worker int) {
 	for s := bufio.NewScanner(r); s.Scan(); {
 		var e event
 		if json.Unmarshal(s.Bytes(), &e) != nil {
@@ -93,34 +94,52 @@ func (l *crashLog) read(r io.Reader) {
 			continue
 		}
 
-		l.note(n, e)
+		l.note(n, worker, e)
 	}
 }
 
-func (l *crashLog) note(n int, e event) {
+func (l *crashLog) note(n, worker int, e event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !e.Done {
+		if worker == 0 {
+			l.running[n] = true
+		}
+
 		if l.started[n] == 0 {
 			l.started[n] = e.NS
 		}
+
+		if l.left <= len(l.due)/2 && len(l.running) > 0 && !l.halved {
+			l.halved = true
+			close(l.half)
+		}
+
 		return
 	}
 
-	l.finished[n]++
-	if l.finished[n] > 1 {
+	if worker == 0 {
+		delete(l.running, n)
+	}
+
+	if l.finished[n]++; l.finished[n] > 1 {
 		return
 	}
 
-	l.left--
-	l.last = time.Unix(0, e.NS)
-	if l.left == len(l.due)/2 {
-		close(l.half)
-	}
-
-	if l.left == 0 {
+	l.done[n] = e.NS
+	if l.left--; l.left == 0 {
 		close(l.all)
 	}
+}
+
+func crashCaseOf(size Size) Case {
+	return Case{Name: "crash", Title: "One of two workers is killed", What: fmt.Sprintf("Two worker processes, 200 jobs a second for %s, "+
+		"each taking %d ms; once half of them are done, a process with running jobs is killed (-9). Lost are jobs not finished within %s.",
+		crashWindow, crashWork.Milliseconds(), size.Crash),
+		Columns: []Column{{"running", "ran in it", false}, {"lost", "lost", true}, {"again", "finished twice", true},
+			{"lost_percent", "lost, %", true}, {"again_percent", "finished twice, %", true},
+			{"recovery_s", "last of those that ran in it after s", true}},
+		Counts: true, Handlers: lateHandlers, Together: true, Run: crashCase}
 }
 
 func crashCase(ctx context.Context, b *Bench) (Values, error) {
@@ -131,11 +150,16 @@ func crashCase(ctx context.Context, b *Bench) (Values, error) {
 		return nil, err
 	}
 
-	l := &crashLog{due: due, started: make([]int64, n), finished: make([]int, n), left: n, half: make(chan struct{}),
-		all: make(chan struct{})}
-	first, err := startWorker(ctx, b, l, "first")
-	if err != nil {
-		return nil, err
+	l := newCrashLog(due)
+	var workers [2]*worker
+	for i := range workers {
+		w, err := startWorker(ctx, b, l, i)
+		if err != nil {
+			return nil, err
+		}
+
+		defer w.kill() // it may have been killed already
+		workers[i] = w
 	}
 
 	deadline := time.NewTimer(time.Until(start.Add(crashWindow + b.Size.Crash)))
@@ -143,21 +167,13 @@ func crashCase(ctx context.Context, b *Bench) (Values, error) {
 	select {
 	case <-l.half:
 	case <-deadline.C:
-		return nil, fmt.Errorf("half of the jobs were not handled before the worker was to be killed: %w", first.kill())
+		return nil, errors.New("half of the jobs were not handled before a worker was to be killed")
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 
-	if err := first.kill(); err != nil {
-		return nil, err
-	}
-
+	workers[0].kill()
 	killed := time.Now()
-	second, err := startWorker(ctx, b, l, "second")
-	if err != nil {
-		return nil, err
-	}
-
 	select {
 	case <-l.all:
 		// Jobs that will be finished a second time may still be running.
@@ -169,10 +185,7 @@ func crashCase(ctx context.Context, b *Bench) (Values, error) {
 		return nil, ctx.Err()
 	}
 
-	if err := second.kill(); err != nil {
-		return nil, err
-	}
-
+	workers[1].kill()
 	return l.values(killed), nil
 }
 
@@ -193,60 +206,40 @@ func (l *crashLog) values(killed time.Time) Values {
 	}
 
 	total := float64(len(l.due))
-	return Values{"jobs": total, "early": float64(early), "missing": float64(missing), "doubled": float64(doubled),
-		"lost_percent": 100 * float64(missing) / total, "again_percent": 100 * float64(doubled) / total, "recovery_s": max(0,
-			l.last.Sub(killed).Seconds())}
+	v := Values{"running": float64(len(l.running)), "jobs": total, "early": float64(early), "missing": float64(missing),
+		"doubled": float64(doubled), "lost": float64(missing), "again": float64(doubled), "lost_percent": 100 * float64(missing) / total,
+		"again_percent": 100 * float64(doubled) / total}
+	for n := range l.running { // the killed worker did not end these
+		if l.done[n] > 0 {
+			v["recovery_s"] = max(v["recovery_s"], time.Unix(0, l.done[n]).Sub(killed).Seconds())
+		}
+	}
+
+	return v
 }
 
 type worker struct {
-	cmd  *exec.Cmd
-	in   io.WriteCloser
+	*child
 	read chan struct{}
 }
 
-func startWorker(ctx context.Context, b *Bench, l *crashLog, name string) (*worker, error) {
-	dir, err := os.MkdirTemp(b.Env.Dir, name)
-	if err != nil {
-		return nil, fmt.Errorf("make a scratch directory: %w", err)
-	}
-
-	env := b.Env
-	env.Dir, env.Attach = dir, b.Peer.Addr()
-	spec, err := json.Marshal(WorkSpec{Peer: b.Info.Name, Env: env})
+func startWorker(ctx context.Context, b *Bench, l *crashLog, number int) (*worker, error) {
+	c, err := startChild(ctx, b, "work", "")
 	if err != nil {
 		return nil, err
 	}
 
-	cmd := exec.CommandContext(ctx, b.Self, "work", string(spec))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start a worker: %w", err)
-	}
-
-	w := &worker{cmd: cmd, in: in, read: make(chan struct{})}
+	w := &worker{c, make(chan struct{})}
 	go func() {
 		defer close(w.read)
-		l.read(out)
+		l.read(w.out, number)
 	}()
 	return w, nil
 }
 
 // kill ends a worker with SIGKILL and reads its remaining events.
-func (w *worker) kill() error {
-	if err := w.cmd.Process.Kill(); err != nil {
-		return fmt.Errorf("kill the worker: %w", err)
-	}
-
+func (w *worker) kill() {
+	_ = w.cmd.Process.Kill() // it may have ended already
 	<-w.read
 	_ = w.cmd.Wait() // the error is "signal: killed"
-	return nil
 }

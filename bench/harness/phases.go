@@ -2,7 +2,6 @@ package harness
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -51,14 +50,8 @@ func (p *phases) schedule(ctx context.Context, b *Bench, ph phase) (*Recorder, e
 		id := ph.number*p.per + n
 		return peer.Job{ID: peer.ID(id), Due: r.due[n], Body: peer.Body(id), URL: ph.url(n)}
 	}
-	if err := schedule(ctx, b.Peer, b.Info, job, 0, ph.jobs); err != nil {
-		return nil, err
-	}
-	if over := time.Since(ph.start); over > 0 {
-		return nil, fmt.Errorf("scheduling ended %s after the first job was due: %w", over, errLate)
-	}
 
-	return r, nil
+	return r, inTime(ctx, b, ph.jobs, ph.start, job)
 }
 
 // measure runs one phase: it schedules the jobs and waits until they were handled. It returns their lateness and the
@@ -73,19 +66,12 @@ func (p *phases) measure(ctx context.Context, b *Bench, number, jobs int, rate f
 		return nil, err
 	}
 
-	before, err := spentSoFar(ctx, b)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.Wait(ctx, start.Add(b.Size.Window+b.Size.Wait)); err != nil {
-		return nil, err
-	}
-	// Include settles and second deliveries.
-	if err := pause(ctx, 500*time.Millisecond); err != nil {
-		return nil, err
-	}
-
-	after, err := spentSoFar(ctx, b)
+	before, after, err := cost(ctx, b, func() error {
+		if err := r.Wait(ctx, start.Add(b.Size.Window+b.Size.Wait)); err != nil {
+			return err
+		}
+		return pause(ctx, 500*time.Millisecond) // include settles and second deliveries
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -94,12 +80,5 @@ func (p *phases) measure(ctx context.Context, b *Bench, number, jobs int, rate f
 	r.Counts(v)
 	r.Lateness(v)
 	after.perJob(v, before, int64(jobs))
-	for name, n := range map[string]int64{"trips": after.usage.Trips - before.usage.Trips,
-		"commands": after.usage.Commands - before.usage.Commands} {
-		if n > 0 { // else the server does not say
-			v[name] = float64(n) / float64(jobs)
-		}
-	}
-
 	return v, nil
 }

@@ -39,13 +39,13 @@ func programCase() Case {
 const idleMemoryAfter = 5 * time.Second
 
 func measureProgram(ctx context.Context, b *Bench) (Values, error) {
-	v := Values{}
-	if err := coldBuild(ctx, b.Env.Dir, v); err != nil {
+	v, root, env := Values{}, filepath.Dir(server.ModuleDir()), freshCache(b.Env.Dir)
+	if err := coldBuild(ctx, b.Env.Dir, root, env, v); err != nil {
 		return nil, err
 	}
 
 	stripped := filepath.Join(b.Env.Dir, "stripped")
-	if _, err := goCommand(ctx, b.Env.Dir, "build", "-ldflags", "-s -w", "-o", stripped, "./cmd/notifier"); err != nil {
+	if _, err := goCommand(ctx, root, env, "build", "-ldflags", "-s -w", "-o", stripped, "./cmd/notifier"); err != nil {
 		return nil, err
 	}
 
@@ -58,11 +58,10 @@ func measureProgram(ctx context.Context, b *Bench) (Values, error) {
 	return v, startProgram(ctx, b, stripped, v)
 }
 
-// goCommand runs go in the project with a build cache in dir.
-func goCommand(ctx context.Context, dir string, args ...string) ([]byte, error) {
+// goCommand runs go in a module, with additions to the environment.
+func goCommand(ctx context.Context, module string, env []string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = filepath.Dir(server.ModuleDir())
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOCACHE="+filepath.Join(dir, "cache"))
+	cmd.Dir, cmd.Env = module, append(os.Environ(), env...)
 	out, err := cmd.Output()
 	if err != nil {
 		var exit *exec.ExitError
@@ -76,16 +75,21 @@ func goCommand(ctx context.Context, dir string, args ...string) ([]byte, error) 
 	return out, nil
 }
 
+// freshCache is the environment of builds without a C compiler and with a build cache in dir.
+func freshCache(dir string) []string {
+	return []string{"CGO_ENABLED=0", "GOCACHE=" + filepath.Join(dir, "cache")}
+}
+
 // coldBuild adds how long the first build takes, and by module the seconds of compiling and the MB of the result.
-func coldBuild(ctx context.Context, dir string, v Values) error {
+func coldBuild(ctx context.Context, dir, root string, env []string, v Values) error {
 	graph, program := filepath.Join(dir, "actions.json"), filepath.Join(dir, "cold")
 	from := time.Now()
-	if _, err := goCommand(ctx, dir, "build", "-debug-actiongraph="+graph, "-o", program, "./cmd/notifier"); err != nil {
+	if _, err := goCommand(ctx, root, env, "build", "-debug-actiongraph="+graph, "-o", program, "./cmd/notifier"); err != nil {
 		return err
 	}
 
 	v["build_s"] = time.Since(from).Seconds()
-	list, err := goCommand(ctx, dir, "list", "-deps", "-f", "{{.ImportPath}}{{with .Module}} {{.Path}}{{end}}", "./cmd/notifier")
+	list, err := goCommand(ctx, root, env, "list", "-deps", "-f", "{{.ImportPath}}{{with .Module}} {{.Path}}{{end}}", "./cmd/notifier")
 	if err != nil {
 		return err
 	}
@@ -98,7 +102,7 @@ func coldBuild(ctx context.Context, dir string, v Values) error {
 		return err
 	}
 
-	sizes, err := goCommand(ctx, dir, "run", "./internal/tools/binsize", program)
+	sizes, err := goCommand(ctx, root, env, "run", "./internal/tools/binsize", program)
 	if err != nil {
 		return err
 	}

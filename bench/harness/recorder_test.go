@@ -84,28 +84,27 @@ func TestQuantile(t *testing.T) {
 }
 
 func TestCrashLogCountsFinishedJobs(t *testing.T) {
-	l := &crashLog{due: []time.Time{at(0), at(0), at(50), at(50)}, started: make([]int64, 4), finished: make([]int, 4), left: 4,
-		half: make(chan struct{}), all: make(chan struct{})}
-	start := func(n, ms int) { l.note(n, event{ID: peer.ID(n), NS: at(ms).UnixNano()}) }
-	done := func(n, ms int) { l.note(n, event{ID: peer.ID(n), NS: at(ms).UnixNano(), Done: true}) }
-	start(0, 1)
-	done(0, 20)
-	start(1, 1) // killed here
-	start(1, 100)
-	done(1, 120)
+	l := newCrashLog([]time.Time{at(0), at(0), at(50), at(50)})
+	start := func(n, worker, ms int) { l.note(n, worker, event{ID: peer.ID(n), NS: at(ms).UnixNano()}) }
+	done := func(n, worker, ms int) { l.note(n, worker, event{ID: peer.ID(n), NS: at(ms).UnixNano(), Done: true}) }
+	start(0, 1, 1)
+	done(0, 1, 20)
+	start(1, 1, 1)
+	done(1, 1, 21)
+	start(2, 0, 40) // early; the worker is killed
 	<-l.half
-	start(2, 40) // early
-	done(2, 60)
-	done(2, 61) // again
-	v := l.values(at(30))
-	for name, want := range map[string]float64{"jobs": 4, "early": 1, "missing": 1, "doubled": 1, "lost_percent": 25,
-		"again_percent": 25} {
+	start(2, 1, 100)
+	done(2, 1, 120)
+	done(2, 1, 121) // again
+	v := l.values(at(60))
+	for name, want := range map[string]float64{"jobs": 4, "early": 1, "missing": 1, "doubled": 1, "running": 1, "lost": 1, "again": 1,
+		"lost_percent": 25, "again_percent": 25} {
 		if v[name] != want {
 			t.Errorf("%s = %v, want %v", name, v[name], want)
 		}
 	}
-	if got := v["recovery_s"]; math.Abs(got-0.03) > 1e-9 {
-		t.Errorf("recovery_s = %v, want 0.03: from the kill to the last first finish", got)
+	if got := v["recovery_s"]; math.Abs(got-0.06) > 1e-9 {
+		t.Errorf("recovery_s = %v, want 0.06: from the kill to the end of the job that ran in the killed worker", got)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,12 +24,9 @@ import (
 type Cell struct {
 	Peer, Case string
 	Repeat     int
-	Values     Values `json:",omitempty"`
-	Error      string `json:",omitempty"`
-	// Commit is the revision of a cell that an earlier version of this program added to a result of another
-	// revision. Run refuses that.
-	Commit  string  `json:",omitempty"`
-	Seconds float64 // how long it took
+	Values     Values  `json:",omitempty"`
+	Error      string  `json:",omitempty"`
+	Seconds    float64 // how long it took
 }
 
 // Result is a whole run.
@@ -40,7 +38,7 @@ type Result struct {
 	Peers          []peer.Info
 	Missing        map[string]string // by peer: the missing program, and how to install it
 	Cells          []Cell
-	Fixed          []Fixed `json:",omitempty"` // before and after each run that is part of the result
+	Fixed          []Fixed `json:",omitempty"` // before and after the cells
 }
 
 // Options select the cells of a run.
@@ -52,9 +50,6 @@ type Options struct {
 	Log     io.Writer
 	// Save is called after each cell, so that an interrupted run keeps its results.
 	Save func(*Result) error
-	// Base is an earlier result of the same revision whose cells of the same peers and cases are replaced by
-	// this run's; may be nil.
-	Base *Result
 	// Publish says that the result will be published: Run refuses a tree with uncommitted changes.
 	Publish bool
 }
@@ -67,7 +62,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 
 	revision := Revision(ctx)
-	if err := o.oneRevision(revision); err != nil {
+	if err := o.reproducible(revision); err != nil {
 		return nil, err
 	}
 
@@ -78,14 +73,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 
 	defer os.RemoveAll(scratch)
 
-	res := o.Base
-	if res == nil {
-		res = &Result{Started: time.Now().UTC(), Commit: revision, Machine: ThisMachine(), Size: o.Size, Missing: map[string]string{}}
-	}
-
-	res.renew(o.Size, plan.cells)
-	res.addPeers(o.Entries, plan.entries)
+	res := &Result{Started: time.Now().UTC(), Commit: revision, Machine: ThisMachine(), Size: o.Size, Missing: map[string]string{}}
 	for _, e := range plan.entries {
+		res.Peers = append(res.Peers, e.Info)
 		if hint := Missing(e.Info); hint != "" {
 			res.Missing[e.Info.Name] = hint
 			fmt.Fprintf(o.Log, "%s is left out: %s\n", e.Info.Name, hint)
@@ -100,6 +90,14 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 
 	return res, res.addFixed(ctx, o, scratch, "after")
+}
+
+// reproducible refuses to publish the result of a tree that no commit holds.
+func (o *Options) reproducible(revision string) error {
+	if o.Publish && strings.HasSuffix(revision, "-dirty") {
+		return fmt.Errorf("%s: a published result needs a tree without uncommitted changes; commit them, or measure with -no-docs", revision)
+	}
+	return nil
 }
 
 // makeScratch makes the directory for the files of a run, with an empty directory bin for built programs.
@@ -131,25 +129,32 @@ func (r *Result) addFixed(ctx context.Context, o Options, scratch, when string) 
 	return o.Save(r)
 }
 
+// atOnce is the maximum number of cells that run at once in a case that allows it.
+const atOnce = 4
+
 // measure measures the cells and adds them to the result.
 func (r *Result) measure(ctx context.Context, o Options, scratch string, cells []Cell) error {
-	total := len(cells)
-	for i, c := range cells {
-		if r.Missing[c.Peer] != "" {
-			continue
+	cells = slices.DeleteFunc(cells, func(c Cell) bool { return r.Missing[c.Peer] != "" })
+	for i := 0; i < len(cells); {
+		block := together(o.Size, cells[i:])
+		var wg sync.WaitGroup
+		for k := range block {
+			dir := filepath.Join(scratch, fmt.Sprintf("cell%d", i+k))
+			wg.Go(func() { block[k] = runCell(ctx, o.Size, block[k], dir, filepath.Join(scratch, "bin"), "") })
 		}
 
-		c = runCell(ctx, o, c, filepath.Join(scratch, fmt.Sprintf("cell%d", i)), filepath.Join(scratch, "bin"))
+		wg.Wait()
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 
-		fmt.Fprintf(o.Log, "[%d/%d] %-14s %-20s %5.1f s  %s\n", i+1, total, c.Case, c.Peer, c.Seconds, summary(c))
-		r.Cells = append(r.Cells, c)
-		if o.Base == nil { // otherwise the page describes an earlier run
-			r.Ended = time.Now().UTC()
+		i += len(block)
+		for _, c := range block {
+			fmt.Fprintf(o.Log, "[%d/%d] %-14s %-20s %5.1f s  %s\n", i, len(cells), c.Case, c.Peer, c.Seconds, summary(c))
 		}
 
+		r.Cells = append(r.Cells, block...)
+		r.Ended = time.Now().UTC()
 		if err := o.Save(r); err != nil {
 			return err
 		}
@@ -158,52 +163,16 @@ func (r *Result) measure(ctx context.Context, o Options, scratch string, cells [
 	return nil
 }
 
-// oneRevision refuses a result that could not be reproduced: of several revisions, or of a tree that no
-// commit holds.
-func (o *Options) oneRevision(revision string) error {
-	dirty := strings.HasSuffix(revision, "-dirty")
-	if o.Publish && dirty {
-		return fmt.Errorf("%s: a published result needs a tree without uncommitted changes; commit them, or measure with -no-docs", revision)
-	}
-	if o.Base == nil {
-		return nil
-	}
-
-	if dirty || o.Base.Commit != revision || len(o.Base.OtherRevisions()) > 0 {
-		return fmt.Errorf("-append: the result is of revision %s and this tree of %s; a result holds one clean revision: measure all again",
-			o.Base.Commit, revision)
-	}
-
-	return nil
-}
-
-// renew removes the cells that are measured again, and replaces the size: that of an earlier run lacks
-// settings of newer cases.
-func (r *Result) renew(size Size, anew []Cell) {
-	r.Size = size
-	r.Cells = slices.DeleteFunc(r.Cells, func(old Cell) bool {
-		return slices.ContainsFunc(anew, func(c Cell) bool { return c.Peer == old.Peer && c.Case == old.Case })
-	})
-}
-
-// addPeers adds missing peers in the order of all. The descriptions of peers that are not measured now, such
-// as their versions, stay.
-func (r *Result) addPeers(all, now []peer.Entry) {
-	var infos []peer.Info
-	for _, e := range all {
-		is := func(i peer.Info) bool { return i.Name == e.Info.Name }
-		if slices.ContainsFunc(now, func(e peer.Entry) bool { return is(e.Info) }) || slices.ContainsFunc(r.Peers, is) {
-			info := e.Info
-			if old := slices.IndexFunc(r.Peers, is); old >= 0 && info.Kind != peer.Ours &&
-				!slices.ContainsFunc(now, func(e peer.Entry) bool { return is(e.Info) }) {
-				info = r.Peers[old]
-			}
-
-			infos = append(infos, info)
+// together returns the first of the cells, with others that may run at the same time.
+func together(size Size, cells []Cell) []Cell {
+	n := 1
+	if c, err := CaseNamed(size, cells[0].Case); err == nil && c.Together {
+		for n < min(atOnce, len(cells)) && cells[n].Case == cells[0].Case {
+			n++
 		}
 	}
 
-	r.Peers = infos
+	return cells[:n]
 }
 
 type plan struct {
@@ -227,7 +196,7 @@ func makePlan(o Options) (p plan, err error) {
 		p.cells = append(p.cells, cellsOf(c, peersOf(c, p.entries, o), o.Size)...)
 	}
 
-	// Peers without a part in these cases keep their descriptions.
+	// The result describes only peers that have a part in these cases.
 	p.entries = slices.DeleteFunc(p.entries, func(e peer.Entry) bool {
 		return !slices.ContainsFunc(p.cells, func(c Cell) bool { return c.Peer == e.Info.Name })
 	})
@@ -352,9 +321,9 @@ func cellTimeout(s Size) time.Duration {
 	return 3*time.Minute + 2*(s.DrainMax+s.Wait+s.Window+s.Small+s.Crash) + time.Duration(largest)*200*time.Microsecond
 }
 
-func runCell(ctx context.Context, o Options, c Cell, dir, bin string) Cell {
+func runCell(ctx context.Context, size Size, c Cell, dir, bin, program string) Cell {
 	start := time.Now()
-	values, err := cellProcess(ctx, o, c, dir, bin)
+	values, err := cellProcess(ctx, Spec{Peer: c.Peer, Case: c.Case, Size: size, Dir: dir, Bin: bin, Program: program})
 	c.Values, c.Seconds = values, time.Since(start).Seconds()
 	if err != nil {
 		c.Error = err.Error()
@@ -363,23 +332,23 @@ func runCell(ctx context.Context, o Options, c Cell, dir, bin string) Cell {
 	return c
 }
 
-func cellProcess(ctx context.Context, o Options, c Cell, dir, bin string) (_ Values, err error) {
-	if err := os.Mkdir(dir, 0o711); err != nil {
+func cellProcess(ctx context.Context, task Spec) (_ Values, err error) {
+	if err := os.Mkdir(task.Dir, 0o711); err != nil {
 		return nil, fmt.Errorf("make a scratch directory: %w", err)
 	}
 
-	defer os.RemoveAll(dir)
+	defer os.RemoveAll(task.Dir)
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
 
-	spec, err := json.Marshal(Spec{Peer: c.Peer, Case: c.Case, Size: o.Size, Dir: dir, Bin: bin})
+	spec, err := json.Marshal(task)
 	if err != nil {
 		return nil, err
 	}
 
-	ctx, cancel := context.WithTimeoutCause(ctx, cellTimeout(o.Size), errors.New("the cell hung"))
+	ctx, cancel := context.WithTimeoutCause(ctx, cellTimeout(task.Size), errors.New("the cell hung"))
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, self, "cell", string(spec))
@@ -455,24 +424,6 @@ func Age(ctx context.Context, r *Result, now time.Time) string {
 		newer = strings.TrimSpace(string(out))
 	}
 
-	text := fmt.Sprintf("%s: revision %s, measured on %s, %.0f days and %s commits ago", r.Size.Name, r.Commit,
+	return fmt.Sprintf("%s: revision %s, measured on %s, %.0f days and %s commits ago", r.Size.Name, r.Commit,
 		r.Started.Format(time.DateOnly), now.Sub(r.Started).Hours()/24, newer)
-	if n := len(r.OtherRevisions()); n > 0 {
-		text += fmt.Sprintf("; some cells are of %d other revisions", n)
-	}
-
-	return text
-}
-
-// OtherRevisions are those of cells that were added to the result later, sorted.
-func (r *Result) OtherRevisions() []string {
-	var list []string
-	for _, c := range r.Cells {
-		if c.Commit != "" {
-			list = append(list, c.Commit)
-		}
-	}
-
-	slices.Sort(list)
-	return slices.Compact(list)
 }

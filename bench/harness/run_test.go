@@ -69,35 +69,6 @@ func TestPlanRepeatsSelectedPeersOften(t *testing.T) {
 	}
 }
 
-func TestAddPeersKeepsOtherDescriptions(t *testing.T) {
-	a, b := entryNamed("a"), entryNamed("b")
-	a.Info.Version, b.Info.Version = "1", "1"
-	r := &Result{Peers: []peer.Info{a.Info, b.Info}}
-	a.Info.Version, b.Info.Version = "2", "not installed"
-	r.addPeers([]peer.Entry{a, b}, []peer.Entry{a})
-	if r.Peers[0].Version != "2" || r.Peers[1].Version != "1" {
-		t.Errorf("%+v", r.Peers)
-	}
-}
-
-func TestAddPeersKeepsOrder(t *testing.T) {
-	a, b, c := entryNamed("a"), entryNamed("b"), entryNamed("c")
-	r := &Result{}
-	r.addPeers([]peer.Entry{a, b, c}, []peer.Entry{c})
-	r.addPeers([]peer.Entry{a, b, c}, []peer.Entry{a, c})
-	if len(r.Peers) != 2 || r.Peers[0].Name != "a" || r.Peers[1].Name != "c" {
-		t.Errorf("%+v", r.Peers)
-	}
-}
-
-func TestRepeatedCellsAreReplaced(t *testing.T) {
-	r := &Result{Cells: []Cell{{Peer: "a", Case: "idle"}, {Peer: "a", Case: "crash"}, {Peer: "b", Case: "crash"}}}
-	r.renew(Size{Receivers: 7}, []Cell{{Peer: "a", Case: "crash", Repeat: 1}})
-	if len(r.Cells) != 2 || r.Cells[0].Case != "idle" || r.Cells[1].Peer != "b" || r.Size.Receivers != 7 {
-		t.Errorf("%+v", r)
-	}
-}
-
 func TestPlanRefusesUnknownNames(t *testing.T) {
 	o := Options{Size: Size{Repeats: 1}, Entries: []peer.Entry{entryNamed("a")}, Log: io.Discard}
 	for _, c := range []struct{ peers, cases []string }{{[]string{"zz"}, nil}, {nil, []string{"zz"}}} {
@@ -123,7 +94,7 @@ func TestSizesNameRealCases(t *testing.T) {
 			}
 		}
 	}
-	if _, err := SizeNamed("huge"); err == nil || !strings.Contains(err.Error(), "huge") {
+	if _, err := SizeNamed("huge", false); err == nil || !strings.Contains(err.Error(), "huge") {
 		t.Errorf("size huge: %v", err)
 	}
 }

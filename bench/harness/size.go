@@ -37,7 +37,15 @@ type Size struct {
 	Receivers, Offered, InFlight int
 
 	Growth []int // pending jobs
+	Fleet  []int // numbers of instances, one after another; the first is 1
 	Crash  time.Duration
+}
+
+// Short returns the size with the amounts of tiny: does each of its cells work at all?
+func (s *Size) Short() Size {
+	short := Sizes()["tiny"]
+	short.Name, short.Peers, short.Cases, short.Only, short.Fleet = s.Name+", short", s.Peers, s.Cases, s.Only, s.Fleet
+	return short
 }
 
 // Published reports whether the results of this size are published in docs/benchmarks.md. The others are too
@@ -48,6 +56,15 @@ func (s *Size) Published() bool { return s.Name == "standard" || s.Name == "nigh
 var cheap = []string{"notifier", "notifier-http", "asynq", "asynq-10ms", "beanstalkd-aligned", "beanstalkd", "zset-lua-10ms",
 	"expired-events"}
 
+// worker asks the libraries that call handlers in a Go program; pairs compares two built programs of this project.
+const (
+	Worker = "worker"
+	Pairs  = "pairs"
+)
+
+// oneToEight measures one instance first and last, because the speed of the machine may change between them.
+var oneToEight = []int{1, 2, 4, 8, 1}
+
 // Sizes are the sizes by name.
 func Sizes() map[string]Size {
 	return map[string]Size{
@@ -56,7 +73,7 @@ func Sizes() map[string]Size {
 			Name: "tiny", Repeats: 1, Schedule: 100 * time.Millisecond, Drain: 500, DrainMax: 12 * time.Second, Lead: 2 * time.Second,
 			Wait: 8 * time.Second, Small: 2 * time.Second, Window: time.Second, Pending: 1000, PendingL: 2000, Bytes: 2000,
 			Idle:  time.Second,
-			Calls: 500, Receivers: 20, Offered: 400, InFlight: 200, Growth: []int{1000, 2000}, Crash: 20 * time.Second,
+			Calls: 500, Receivers: 20, Offered: 400, InFlight: 200, Growth: []int{1000, 2000}, Fleet: []int{1, 8}, Crash: 20 * time.Second,
 		},
 		"quick": {
 			Name: "quick", Repeats: 2, Once: []string{"late-1000", "late-10", "drain", "drain-log", "off", "idle", "steady", "callbacks",
@@ -79,12 +96,26 @@ func Sizes() map[string]Size {
 			Wait:  3 * time.Second,
 			Small: 3 * time.Second, Window: 2 * time.Second, Pending: 100_000, PendingL: 200_000, Bytes: 50_000,
 			Idle: 4 * time.Second, Calls: 10_000, Receivers: 200, Offered: 10_000, InFlight: 4000,
-			Growth: []int{10_000, 100_000}, Crash: 20 * time.Second,
+			Growth: []int{10_000, 100_000}, Fleet: oneToEight, Crash: 20 * time.Second,
+		},
+		Worker: {
+			Name: Worker, Repeats: 1, Peers: []string{"notifier", "asynq", "asynq-10ms", "river"},
+			Cases:    []string{"late-10", "late-1000", "late-5000", "drain", "schedule", "schedule-batch", "crash", "idle", "bytes", "quickstart"},
+			Schedule: 2 * time.Second, Drain: 30_000, DrainMax: 15 * time.Second, Lead: 2 * time.Second, Wait: 8 * time.Second,
+			Small: 12 * time.Second, Window: 5 * time.Second, Pending: 100_000, PendingL: 100_000, Bytes: 100_000, Idle: 4 * time.Second,
+			Fleet: oneToEight, Crash: 200 * time.Second,
+		},
+		Pairs: {
+			Name: Pairs, Repeats: 1, Peers: []string{"notifier-http"},
+			Cases:    []string{"schedule", "schedule-batch", "drain-log", "drain-order", "fleet"},
+			Schedule: 2 * time.Second, Drain: 40_000, DrainMax: 20 * time.Second, Lead: 2 * time.Second, Wait: 5 * time.Second,
+			Window: 5 * time.Second, Fleet: []int{1, 8},
 		},
 		// All peers, nearly all cases, in an hour on two cores, or an hour and a half on slow ones.
 		"standard": {
 			Name: "standard", Repeats: 3, Often: []string{"notifier", "notifier-http"},
-			Once: []string{"late-10", "bytes", "idle", "crash", "race", "growth", "late-5000", "idle-fleet", "cores", "program"},
+			Once: []string{"late-10", "bytes", "idle", "crash", "race", "growth", "late-5000", "idle-fleet", "cores", "program",
+				"quickstart", "cold-build"},
 			// These cases are asked of the peers that a goal or a plot compares.
 			Only: map[string][]string{"late-5000": large, "growth": growers,
 				"steady":          {"notifier", "asynq", "asynq-10ms", "asynq-2ms"},
@@ -92,16 +123,16 @@ func Sizes() map[string]Size {
 				"callbacks-fleet": {"notifier-http", "nats"}},
 			Schedule: time.Second, Drain: 60_000, DrainMax: 12 * time.Second, Lead: 2 * time.Second, Wait: 8 * time.Second,
 			Small: 10 * time.Second, Window: 5 * time.Second, Pending: 100_000, PendingL: 1_000_000, Bytes: 200_000, Idle: 6 * time.Second,
-			Calls: 40_000, Receivers: 200, Offered: 10_000, InFlight: 4000, Growth: []int{10_000, 100_000, 1_000_000},
+			Calls: 40_000, Receivers: 200, Offered: 10_000, InFlight: 4000, Growth: []int{10_000, 100_000, 1_000_000}, Fleet: oneToEight,
 			Crash: 20 * time.Second,
 		},
 		"nightly": {
-			Name: "nightly", Repeats: 3, Once: []string{"growth", "crash", "race", "program"},
+			Name: "nightly", Repeats: 3, Once: []string{"growth", "crash", "race", "program", "quickstart", "cold-build"},
 			Only:     map[string][]string{"late-5000": large, "growth": growers},
 			Schedule: 3 * time.Second, Drain: 100_000, DrainMax: 60 * time.Second, Lead: 5 * time.Second, Wait: 30 * time.Second,
 			Small: 30 * time.Second, Window: 10 * time.Second, Pending: 100_000, PendingL: 1_000_000, Bytes: 200_000,
 			Idle:  10 * time.Second,
-			Calls: 100_000, Receivers: 200, Offered: 10_000, InFlight: 4000, Growth: []int{10_000, 100_000, 1_000_000, 3_000_000},
+			Calls: 100_000, Receivers: 200, Offered: 10_000, InFlight: 4000, Growth: []int{10_000, 100_000, 1_000_000, 3_000_000}, Fleet: oneToEight,
 			Crash: 150 * time.Second,
 		},
 	}
@@ -115,11 +146,15 @@ var (
 	growers = []string{"notifier", "asynq-10ms", "beanstalkd-aligned", "zset-lua-10ms", "expired-events"}
 )
 
-// SizeNamed is a size by its name.
-func SizeNamed(name string) (Size, error) {
+// SizeNamed is a size by its name, or its short form.
+func SizeNamed(name string, short bool) (Size, error) {
 	s, ok := Sizes()[name]
 	if !ok {
-		return Size{}, fmt.Errorf("-size %q: want tiny, quick, standard or nightly", name)
+		return Size{}, fmt.Errorf("-size %q: want tiny, quick, worker, standard or nightly", name)
+	}
+
+	if short {
+		s = s.Short()
 	}
 
 	return s, nil

@@ -49,7 +49,7 @@ type Env struct {
 	Dir string // an existing scratch directory for this peer
 	Bin string // directory that keeps servers built from source between cells
 	// Attach is the Addr of a peer of the same kind whose server is used; empty = start a server. It makes a
-	// second instance for the first.
+	// second instance for the first. Peers with a service of their own do not support it.
 	Attach string
 	// NoEvents means that the server must not send expired events. Only this project, and the pattern built
 	// on them, support that.
@@ -64,8 +64,12 @@ type Env struct {
 	Cores int
 	// PerHost is the number of calls in flight to one receiver; 0 = Handlers. Only this project supports it.
 	PerHost int
-	// Routes is the number of routes of this project; 0 = 1.
+	// Routes is the number of routes of this project over HTTP; 0 = 1.
 	Routes int
+	// Order makes the route of this project over HTTP an ordered one.
+	Order bool
+	// Program is a built program of this project; empty = it is built from this revision.
+	Program string
 }
 
 // Kind groups peers in the tables.
@@ -97,6 +101,10 @@ type Info struct {
 	// Refused describes the fate of a job whose receiver answers 500. Peers without it are not part of the
 	// callback cases.
 	Refused string `json:",omitempty"`
+	// Quickstart is the folder in bench/quickstart of the smallest program that uses the peer; empty = none.
+	Quickstart string `json:",omitempty"`
+	// Modules are the modules that it imports; empty = this project.
+	Modules []string `json:",omitempty"`
 	// Batch is the number of jobs in a ScheduleBatch call; 0 = not supported.
 	Batch int
 	// Lead is the minimal time between scheduling and due time.
@@ -129,7 +137,9 @@ type Usage struct {
 	Commands int64 // -1 = unknown
 	// Trips is how often the server read from a connection; -1 = unknown. A pipeline counts once.
 	Trips int64
-	PIDs  []int // of its servers, for their CPU time
+	PIDs  []int // of its server, then of processes of its service, for their CPU time
+	// CPU is the processor time of the server by its own account; 0 = unknown.
+	CPU time.Duration
 }
 
 // Peer is one measured system. It is used once: Start, then any number of calls, then Stop. Schedule and

@@ -118,7 +118,7 @@ func aMillisecond(rate string, beside string) func(res *harness.Result) string {
 
 // everyEvent explains the cost of many instances: each subscribes to the events of all notices.
 func everyEvent(res *harness.Result) string {
-	eight, one := stat(res, inProcess, "fleet", "trips_8"), stat(res, inProcess, "fleet", "trips_1")
+	eight, one := stat(res, overHTTP, "fleet", "trips_8"), stat(res, overHTTP, "fleet", "trips_1")
 	if eight.N == 0 || one.N == 0 {
 		return ""
 	}
@@ -129,7 +129,7 @@ func everyEvent(res *harness.Result) string {
 
 // eightBesideOne compares the lateness of eight instances with that of one.
 func eightBesideOne(res *harness.Result) string {
-	eight, one := stat(res, inProcess, "fleet", "p99_ms_8"), stat(res, inProcess, "fleet", "p99_ms_1")
+	eight, one := stat(res, overHTTP, "fleet", "p99_ms_8"), stat(res, overHTTP, "fleet", "p99_ms_1")
 	if eight.N == 0 || one.N == 0 {
 		return ""
 	}

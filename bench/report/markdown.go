@@ -341,18 +341,6 @@ func machineLine(res *harness.Result) string {
 		res.Started.Format("2006-01-02 15:04"), res.Ended.Format("15:04"))
 }
 
-// mixedLine warns of a result whose cells are of several revisions; empty for one of a single revision.
-func mixedLine(res *harness.Result) string {
-	list := res.OtherRevisions()
-	if len(list) == 0 {
-		return ""
-	}
-
-	return fmt.Sprintf("**Not one revision:** some cells are of %s. They were added before the program refused that; "+
-		"the next run replaces all.\n",
-		strings.Join(list, ", "))
-}
-
 // fixedLine are the rates of the fixed workload before and after the run; empty for a result without them.
 func fixedLine(res *harness.Result) string {
 	if len(res.Fixed) == 0 {
@@ -388,7 +376,7 @@ func Text(res *harness.Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s\n%s\n%s\n", machineLine(res), serversLine(res), fixedLine(res))
 	for _, c := range casesOf(res) {
-		fmt.Fprintf(&b, "%s (%s)\n%s\n%s%s\n", c.Title, c.Name, wrap(c.What+addedLater(res, c.Name), 140), caseTable(res, c).text(),
+		fmt.Fprintf(&b, "%s (%s)\n%s\n%s%s\n", c.Title, c.Name, wrap(c.What, 140), caseTable(res, c).text(),
 			refusals(res, c))
 	}
 
@@ -415,26 +403,6 @@ func wrap(s string, width int) string {
 	}
 
 	return b.String()
-}
-
-// addedLater says which figures of a case are of another revision than the rest.
-func addedLater(res *harness.Result, cas string) string {
-	var peers []string
-	var commit string
-	for _, c := range res.Cells {
-		if c.Case == cas && c.Commit != "" {
-			commit = c.Commit
-			if !slices.Contains(peers, c.Peer) {
-				peers = append(peers, c.Peer)
-			}
-		}
-	}
-
-	if commit == "" {
-		return ""
-	}
-
-	return fmt.Sprintf(" Measured later than the rest, at revision %s: %s.", commit, strings.Join(peers, ", "))
 }
 
 // casesFile has the tables of all cases, in the folder of the plots.
@@ -486,7 +454,7 @@ Lateness is the start of the handler minus the due time, of the jobs that were h
 The service's own goals, by the medians of this run.
 
 %s
-%s`, res.Size.Name, res.Ended.Sub(res.Started).Round(time.Minute), machineLine(res), serversLine(res), mixedLine(res)+fixedLine(res),
+%s`, res.Size.Name, res.Ended.Sub(res.Started).Round(time.Minute), machineLine(res), serversLine(res), fixedLine(res),
 		summaryTable(res).markdown(), goalTable(res).markdown(), programSection(res))
 	for _, p := range plots {
 		fmt.Fprintf(&b, "![%s](benchmarks/%s)\n\n", p.title, p.file)
@@ -500,6 +468,8 @@ built by hand with their properties ([explained](patterns.md)).
 `+"```"+`
 scripts/bench-deps.sh        # Debian: redis-server, postgresql, beanstalkd, rabbitmq-server
 make bench                   # three minutes, writes no page
+make bench-worker            # eight minutes: package worker beside asynq and River, the table of worker.md
+make bench-pairs OLD=a NEW=b # seven minutes: two built programs in alternating pairs, writes no page
 make bench-age               # the revision of this page, and how old it is
 make bench-nightly           # all peers, all cases
 cd bench && go run . -list   # names for -peers and -cases

@@ -10,12 +10,6 @@ import (
 	"notifier/bench/harness"
 )
 
-// The marks between which a page shows the table of patterns.
-const (
-	markBegin = "<!-- bench:patterns -->"
-	markEnd   = "<!-- /bench:patterns -->"
-)
-
 // shortTable is the pattern table with the peers and columns that the README shows.
 func shortTable(res *harness.Result) table {
 	shown := []string{"notifier", "rabbitmq", "expired-events", "zset-1s", "zset-lua-10ms", "sql-poll-1s"}
@@ -32,26 +26,29 @@ func shortTable(res *harness.Result) table {
 	return t
 }
 
-// Readme writes the short table of patterns between the marks of a page. A page
-// without them, or none, is left alone.
+// Readme writes the short table of patterns between the marks bench:patterns of a page.
 func Readme(file string, res *harness.Result) error {
+	return between(file, "bench:patterns", shortTable(res).markdown())
+}
+
+// between writes text between the marks of a page. A page without them, or none, is left alone.
+func between(file, mark, text string) error {
 	b, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("read the page of patterns: %w", err)
+		return fmt.Errorf("read a page: %w", err)
 	}
 
-	before, rest, ok := strings.Cut(string(b), markBegin)
-	_, after, ended := strings.Cut(rest, markEnd)
+	begin, end := "<!-- "+mark+" -->", "<!-- /"+mark+" -->"
+	before, rest, ok := strings.Cut(string(b), begin)
+	_, after, ended := strings.Cut(rest, end)
 	if !ok || !ended {
 		return nil
 	}
-
-	page := before + markBegin + "\n" + shortTable(res).markdown() + markEnd + after
-	if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
-		return fmt.Errorf("write the page of patterns: %w", err)
+	if err := os.WriteFile(file, []byte(before+begin+"\n"+text+end+after), 0o644); err != nil {
+		return fmt.Errorf("write a page: %w", err)
 	}
 
 	return nil

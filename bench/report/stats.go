@@ -31,6 +31,29 @@ func NewStat(values []float64) Stat {
 	return Stat{m, s[0], s[len(s)-1], len(s)}
 }
 
+// Interval returns the bounds of the median of the distribution from which the values come, and how probable it is between
+// them: the narrowest interval of order statistics with at least 90 %, or the range if that has less.
+func Interval(values []float64) (least, most, sure float64) {
+	n := len(values)
+	if n == 0 {
+		return 0, 0, 0
+	}
+
+	s := slices.Sorted(slices.Values(values))
+	outside := math.Exp2(1 - float64(n)) // that the median is below the smallest or above the largest
+	k, sure := 0, 1-outside
+	for choose := float64(n); k+1 < n-k-1; k++ { // how often k+1 values of n are below it
+		next := sure - choose*math.Exp2(1-float64(n))
+		if next < 0.9 {
+			break
+		}
+
+		sure, choose = next, choose*float64(n-k-1)/float64(k+2)
+	}
+
+	return s[k], s[n-1-k], sure
+}
+
 // Number spells a value with the digits that mean something.
 func Number(v float64) string {
 	a := math.Abs(v)

@@ -1,9 +1,6 @@
 package server
 
-import (
-	"context"
-	"errors"
-)
+import "context"
 
 // Beanstalkd starts a beanstalkd.
 func Beanstalkd(ctx context.Context, dir string) (*Process, error) {
@@ -17,13 +14,6 @@ func Beanstalkd(ctx context.Context, dir string) (*Process, error) {
 		return nil, err
 	}
 
-	p, err := start(command{name: "beanstalkd", path: path, args: []string{"-l", "127.0.0.1", "-p", port(addr)}, dir: dir, addr: addr})
-	if err != nil {
-		return nil, err
-	}
-	if err := p.ready(ctx, dialable(addr)); err != nil {
-		return nil, errors.Join(err, p.Stop())
-	}
-
-	return p, nil
+	return launch(ctx, command{name: "beanstalkd", path: path, args: []string{"-l", "127.0.0.1", "-p", port(addr)}, dir: dir, addr: addr},
+		dialable(addr))
 }

@@ -44,6 +44,19 @@ type command struct {
 	line func(line []byte) // gets each line of standard error; nil = they go to the log file
 }
 
+// launch starts a server and waits until ask succeeds.
+func launch(ctx context.Context, c command, ask func(context.Context) error) (*Process, error) {
+	p, err := start(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.ready(ctx, ask); err != nil {
+		return nil, errors.Join(err, p.Stop())
+	}
+
+	return p, nil
+}
+
 func start(c command) (*Process, error) {
 	logPath := filepath.Join(c.dir, c.name+".log")
 	log, err := os.Create(logPath)

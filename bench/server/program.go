@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -40,15 +39,7 @@ func NATS(ctx context.Context, path, dir string) (*Process, error) {
 	}
 
 	args := []string{"-a", "127.0.0.1", "-p", port(addr), "-m", port(monitor), "-js", "-sd", filepath.Join(dir, "js")}
-	p, err := start(command{name: "nats", path: path, args: args, dir: dir, addr: addr})
-	if err != nil {
-		return nil, err
-	}
-	if err := p.ready(ctx, httpOK("http://"+monitor+"/healthz")); err != nil {
-		return nil, errors.Join(err, p.Stop())
-	}
-
-	return p, nil
+	return launch(ctx, command{name: "nats", path: path, args: args, dir: dir, addr: addr}, httpOK("http://"+monitor+"/healthz"))
 }
 
 // Service is a program that listens at an address.
@@ -67,15 +58,7 @@ type Service struct {
 
 // Program starts a service and waits until it is ready.
 func Program(ctx context.Context, s Service) (*Process, error) {
-	p, err := start(command{name: s.Name, path: s.Path, args: s.Args, env: s.Env, dir: s.Dir, addr: s.Addr, line: s.Line})
-	if err != nil {
-		return nil, err
-	}
-	if err := p.ready(ctx, httpOK(s.URL)); err != nil {
-		return nil, errors.Join(err, p.Stop())
-	}
-
-	return p, nil
+	return launch(ctx, command{name: s.Name, path: s.Path, args: s.Args, env: s.Env, dir: s.Dir, addr: s.Addr, line: s.Line}, httpOK(s.URL))
 }
 
 func httpOK(url string) func(context.Context) error {

@@ -40,12 +40,10 @@ func RabbitMQ(ctx context.Context, dir string) (*Rabbit, error) {
 
 	amqp, dist, mapper := addrs[0], addrs[1], addrs[2]
 	// Started by hand: the one that Erlang would start is a daemon, and stays.
-	epmd, err := start(command{name: "epmd", path: epmdPath, args: []string{"-port", port(mapper), "-address", "127.0.0.1"}, dir: dir})
+	epmd, err := launch(ctx, command{name: "epmd", path: epmdPath, args: []string{"-port", port(mapper), "-address", "127.0.0.1"}, dir: dir},
+		dialable(mapper))
 	if err != nil {
 		return nil, err
-	}
-	if err := epmd.ready(ctx, dialable(mapper)); err != nil {
-		return nil, errors.Join(err, epmd.Stop())
 	}
 
 	plugins := filepath.Join(dir, "enabled_plugins")
@@ -63,17 +61,12 @@ func RabbitMQ(ctx context.Context, dir string) (*Rabbit, error) {
 		"RABBITMQ_ENABLED_PLUGINS_FILE=" + plugins, "RABBITMQ_CONFIG_FILE=" + strings.TrimSuffix(conf, ".conf"),
 		"RABBITMQ_CONF_ENV_FILE=/dev/null", "RABBITMQ_PID_FILE=" + filepath.Join(dir, "pid"), "HOME=" + dir,
 	}
-	p, err := start(command{name: "rabbitmq", path: path, env: env, dir: dir, addr: amqp})
+	p, err := launch(ctx, command{name: "rabbitmq", path: path, env: env, dir: dir, addr: amqp}, dialable(amqp))
 	if err != nil {
 		return nil, errors.Join(err, epmd.Stop())
 	}
 
-	r := &Rabbit{p, epmd}
-	if err := p.ready(ctx, dialable(amqp)); err != nil {
-		return nil, errors.Join(err, r.Stop())
-	}
-
-	return r, nil
+	return &Rabbit{p, epmd}, nil
 }
 
 // Stop ends the node, then its port mapper.

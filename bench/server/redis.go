@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -24,61 +25,43 @@ func Redis(ctx context.Context, dir string, args ...string) (*Process, error) {
 	}
 
 	all := append([]string{"--port", port(addr), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}, args...)
-	p, err := start(command{name: "redis", path: path, args: all, dir: dir, addr: addr})
-	if err != nil {
-		return nil, err
-	}
-
 	c := redis.NewClient(&redis.Options{Addr: addr})
 	defer c.Close()
-	if err := p.ready(ctx, func(ctx context.Context) error { return c.Ping(ctx).Err() }); err != nil {
-		return nil, errors.Join(err, p.Stop())
-	}
-
-	return p, nil
+	return launch(ctx, command{name: "redis", path: path, args: all, dir: dir, addr: addr},
+		func(ctx context.Context) error { return c.Ping(ctx).Err() })
 }
 
-// RedisBytes is INFO's used_memory.
-func RedisBytes(ctx context.Context, c *redis.Client) (int64, error) {
-	info, err := c.Info(ctx, "memory").Result()
+// Usage is a Redis server's own account.
+type Usage struct {
+	Bytes    int64         // used_memory
+	Commands int64         // executed, those inside scripts included, our own INFO left out
+	Trips    int64         // reads from a connection; -1 before Redis 6
+	CPU      time.Duration // processor time
+}
+
+// RedisUsage asks Redis for its usage.
+func RedisUsage(ctx context.Context, c *redis.Client) (u Usage, err error) {
+	text, err := c.Info(ctx, "all").Result()
 	if err != nil {
-		return 0, fmt.Errorf("ask Redis for its memory: %w", err)
+		return u, fmt.Errorf("ask Redis for its usage: %w", err)
 	}
 
-	for line := range strings.Lines(info) {
-		if rest, ok := strings.CutPrefix(line, "used_memory:"); ok {
-			return strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
+	values := map[string]float64{"total_reads_processed": -1}
+	for line := range strings.Lines(text) {
+		name, v, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if n, err := strconv.ParseFloat(v, 64); err == nil {
+			values[name] = n
 		}
 	}
 
-	return 0, fmt.Errorf("ask Redis for its memory: no used_memory in %q", info)
-}
-
-// RedisTrips is how often Redis has read from a connection.
-func RedisTrips(ctx context.Context, c *redis.Client) (int64, error) {
-	info, err := c.Info(ctx, "stats").Result()
-	if err != nil {
-		return 0, fmt.Errorf("ask Redis for its reads: %w", err)
+	if values["used_memory"] == 0 {
+		return u, errors.New("ask Redis for its usage: no used_memory")
 	}
 
-	for line := range strings.Lines(info) {
-		if rest, ok := strings.CutPrefix(line, "total_reads_processed:"); ok {
-			return strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
-		}
-	}
-
-	return -1, nil // before Redis 6
-}
-
-// RedisCommands is how many commands Redis has executed, those inside of
-// scripts included, our own INFO left out.
-func RedisCommands(ctx context.Context, c *redis.Client) (int64, error) {
-	info, err := c.Info(ctx, "commandstats").Result()
-	if err != nil {
-		return 0, fmt.Errorf("ask Redis for its commands: %w", err)
-	}
-
-	return sumCalls(info)
+	u.Bytes, u.Trips = int64(values["used_memory"]), int64(values["total_reads_processed"])
+	u.CPU = time.Duration((values["used_cpu_sys"] + values["used_cpu_user"]) * float64(time.Second))
+	u.Commands, err = sumCalls(text)
+	return u, err
 }
 
 func sumCalls(info string) (int64, error) {

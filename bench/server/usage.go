@@ -172,27 +172,8 @@ func CPU(pids ...int) (time.Duration, error) {
 
 // OwnCPU returns the processor time of this process, without the servers that it started.
 func OwnCPU() (time.Duration, error) {
-	b, err := os.ReadFile("/proc/self/stat")
-	if err != nil {
-		return 0, fmt.Errorf("read one's own processor time: %w", err)
-	}
-
-	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	if len(f) < 13 {
-		return 0, fmt.Errorf("read one's own processor time: %q", b)
-	}
-
-	var total time.Duration
-	for _, field := range f[11:13] {
-		n, err := strconv.ParseInt(string(field), 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("read one's own processor time: %w", err)
-		}
-
-		total += time.Duration(n) * clockTick
-	}
-
-	return total, nil
+	s, err := readStat(os.Getpid())
+	return s.cpu, err
 }
 
 // RSS returns the resident memory of a process, in bytes.

@@ -16,7 +16,7 @@ import (
 
 // reasons are the reasons that a dead letter may have in the service.
 var reasons = []string{"dns", "connect", "tls", "timeout", "reset", "protocol", "status_4xx", "status_5xx", "status", "ack_mismatch",
-	"redirect", "too_large", "blocked", "invalid", "gone", "aborted", "panic", "interrupted", "exhausted", "rejected", "unreported",
+	"redirect", "too_large", "blocked", "invalid", "gone", "aborted", "panic", "interrupted", "exhausted", "expired", "rejected", "unreported",
 	"decode", "queue", "unreadable", "missing", "locked", "busy", "rate", "breaker", "headers", "token", "local", "paused", "shutdown",
 	"lease"}
 
@@ -35,8 +35,9 @@ func (s *Service) redriveRoute(r *http.Request, body []byte) (int, any, *problem
 		return 0, nil, p
 	}
 
+	due := slices.DeleteFunc(slices.Clone(letters), func(n *notice) bool { return n.expired(s.now) })
 	if !b.dryRun {
-		for i, n := range letters {
+		for i, n := range due {
 			s.revive(n)
 			if b.rate > 0 {
 				n.due = s.now.Add(time.Duration(float64(i) / b.rate * float64(time.Second)))
@@ -44,7 +45,7 @@ func (s *Service) redriveRoute(r *http.Request, body []byte) (int, any, *problem
 		}
 	}
 
-	return http.StatusOK, b.answer("redriven", letters), nil
+	return http.StatusOK, b.answer("redriven", len(letters), len(due)), nil
 }
 
 func (s *Service) purgeRoute(r *http.Request, body []byte) (int, any, *problem) {
@@ -59,16 +60,15 @@ func (s *Service) purgeRoute(r *http.Request, body []byte) (int, any, *problem) 
 		}
 	}
 
-	return http.StatusOK, b.answer("purged", letters), nil
+	return http.StatusOK, b.answer("purged", len(letters), len(letters)), nil
 }
 
-func (b *bulk) answer(verb string, letters []*notice) map[string]any {
-	changed := len(letters)
+func (b *bulk) answer(verb string, matched, changed int) map[string]any {
 	if b.dryRun {
 		changed = 0
 	}
 
-	return map[string]any{"dry_run": b.dryRun, "matched": len(letters), verb: changed}
+	return map[string]any{"dry_run": b.dryRun, "matched": matched, verb: changed}
 }
 
 // bulkOf reads a bulk call, and returns the dead letters that match, by time of death.

@@ -138,6 +138,10 @@ func (s *Service) keep(data []byte, at string) (n *notice, status int, replaced 
 		return old, http.StatusOK, false, nil
 	}
 
+	if r.expires, p = r.expires.from(later(r.due, s.now)); p != nil {
+		return nil, 0, false, p
+	}
+
 	n = s.fresh(&notice{content: r.content, key: r.key, route: s.routeOf(r.key), state: client.Scheduled, due: r.due, firstDue: r.due,
 		createdAt: s.now})
 	s.kept[r.key] = n
@@ -287,10 +291,6 @@ func (s *Service) cancel(r *http.Request, _ []byte) (int, any, *problem) {
 	}, client.Scheduled, client.Claimed, client.Dead)
 }
 
-func (s *Service) redrive(r *http.Request, _ []byte) (int, any, *problem) {
-	return s.change(r, "redriven", s.revive, client.Dead)
-}
-
 // revive schedules a finalized notice again.
 func (s *Service) revive(n *notice) {
 	n.state, n.reason, n.redriven, n.due, n.settledAt = client.Scheduled, "", n.used, s.now, time.Time{}
@@ -298,8 +298,12 @@ func (s *Service) revive(n *notice) {
 }
 
 // readResend decodes the body of a resend.
-func readResend(body []byte) (id string, ending int, p *problem) {
-	m, p := fields(body, "body.", "id", "ending")
+func readResend(body []byte) (id string, ending int, x expiry, p *problem) {
+	m, p := fields(body, "body.", "id", "ending", "expires")
+	if raw := m["expires"]; raw != nil && p == nil {
+		x, p = readExpiry(raw, "body.expires")
+	}
+
 	switch {
 	case p != nil:
 	case json.Unmarshal(m["id"], &id) != nil || !webhookID.MatchString(id):
@@ -308,12 +312,12 @@ func readResend(body []byte) (id string, ending int, p *problem) {
 		p = wrongField("body.ending", "want the notice's ending, from 1")
 	}
 
-	return id, ending, p
+	return id, ending, x, p
 }
 
 // resend schedules a delivered or dead notice again.
 func (s *Service) resend(r *http.Request, body []byte) (int, any, *problem) {
-	id, ending, p := readResend(body)
+	id, ending, x, p := readResend(body)
 	if p != nil {
 		return 0, nil, p
 	}
@@ -335,8 +339,12 @@ func (s *Service) resend(r *http.Request, body []byte) (int, any, *problem) {
 		return 0, nil, p
 	}
 
+	if x, p = s.again(n, x); p != nil {
+		return 0, nil, p
+	}
+
 	s.revive(n)
-	n.resend, n.resent = n.resend+1, ending
+	n.resend, n.resent, n.expires = n.resend+1, ending, x
 	return http.StatusOK, n.changed(before, true, false), nil
 }
 

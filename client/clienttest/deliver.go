@@ -136,6 +136,10 @@ func (s *Service) end(n *notice, r result) {
 
 		n.locked++
 		n.state, n.handed, n.due = client.Scheduled, false, s.now.Add(r.after)
+		if n.expired(s.now) {
+			s.bury(n)
+		}
+
 		return
 	}
 
@@ -153,6 +157,8 @@ func (s *Service) end(n *notice, r result) {
 		n.state, n.settledAt = client.Delivered, s.now
 	case r.final || step >= len(steps):
 		n.state, n.settledAt, n.reason = client.Dead, s.now, r.reason
+	case n.expired(s.now):
+		s.bury(n)
 	default:
 		n.state, n.due = client.Scheduled, s.now.Add(max(steps[step], r.after))
 	}

@@ -29,6 +29,8 @@
 //     again later.
 //   - GET /healthz and /readyz.
 //
+// Notices expire as their calls say. There are no ladders that repeat their last step.
+//
 // All other calls get a 404. There are no tokens, no limits, no history and no dashboard. Error texts differ. To test
 // other calls, run the real service: notifier serve --embedded.
 package clienttest

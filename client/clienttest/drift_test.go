@@ -24,7 +24,7 @@ import (
 	"notifier/client/webhook"
 	"notifier/internal/app"
 	"notifier/internal/config"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -78,7 +78,7 @@ func receiver(t *testing.T) http.Handler {
 }
 
 func realWorld(t *testing.T) *world {
-	server := redistest.Start(t)
+	server := testkit.StartRedis(t)
 	env := map[string]string{"NOTIFIER_REDIS_URL": server.URL(), "NOTIFIER_LISTEN": "127.0.0.1:0",
 		"NOTIFIER_ROUTES": "hook,push,jobs,test1,test2", "NOTIFIER_HISTORY_URL": "sqlite://" + t.TempDir() + "/history.db"}
 	for name, value := range map[string]string{"HOOK_PREFIX": "cmp:hook", "HOOK_TARGET": "notice", "HOOK_RETRY": "1h,2h",
@@ -113,9 +113,9 @@ func realWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.c.Close)
-	await(t, "the service is ready", func() bool { h, err := w.c.Ready(t.Context()); return err == nil && h.Ready })
+	testkit.Until(t, "the service is ready", func() bool { h, err := w.c.Ready(t.Context()); return err == nil && h.Ready })
 	w.pass = func(key string, until func(*client.Notice) bool) {
-		await(t, key, func() bool { n, err := w.c.Get(t.Context(), key); return err == nil && until(n) })
+		testkit.Until(t, key, func() bool { n, err := w.c.Get(t.Context(), key); return err == nil && until(n) })
 	}
 	w.due = func(key string) {
 		if _, err := w.c.Fire(t.Context(), key); err != nil {
@@ -142,17 +142,6 @@ func realWorld(t *testing.T) *world {
 		return clienttest.Entry{ID: e.ID, Key: e.Key, Attempt: e.Attempt, Due: e.Due, ContentType: e.Type, Body: e.Body}
 	}
 	return w
-}
-
-func await(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within a minute", what)
-		}
-		time.Sleep(2 * time.Millisecond) // sleep: the step of a poll that has a deadline
-	}
 }
 
 func fakeWorld(t *testing.T) *world {
@@ -229,8 +218,8 @@ func masked(v any) any {
 			v["errors"] = errs[:1]
 		}
 		for name, x := range v {
-			if slices.Contains([]string{"id", "due", "next_attempt_at", "created_at", "settled_at", "at", "duration_ms", "detail", "message"},
-				name) {
+			if slices.Contains([]string{"id", "due", "next_attempt_at", "created_at", "settled_at", "expires", "at", "duration_ms", "detail",
+				"message"}, name) {
 				v[name] = "•"
 				continue
 			}
@@ -294,7 +283,7 @@ func settled(state client.State, attempts int) func(*client.Notice) bool {
 // The fake and the real service on a real Redis give the same answers to the same calls.
 func TestServiceAnswersLikeRealService(t *testing.T) {
 	fake, service := fakeWorld(t), realWorld(t)
-	for _, part := range []func(*world){delivering, reporting, scheduling, addresses, repeating, changing, bulk, tests, listing} {
+	for _, part := range []func(*world){delivering, reporting, scheduling, addresses, repeating, expiring, changing, bulk, tests, listing} {
 		part(fake)
 		part(service)
 	}

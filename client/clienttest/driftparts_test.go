@@ -52,3 +52,38 @@ func addresses(w *world) {
 		ContentType: "text/xml"})
 	w.schedule(client.Request{Key: "cmp:push:form:7", Delay: time.Hour, Method: "GET", Body: []byte("[1]")})
 }
+
+// expiring schedules notices that expire, and sends one of them again.
+func expiring(w *world) {
+	ctx, at := w.t.Context(), time.Now().Add(20_000*time.Hour).Truncate(time.Millisecond)
+	const key = "cmp:hook:expires:1"
+	r := client.Request{Key: key, URL: w.shop + "/500", ExpiresAfter: 900 * time.Millisecond}
+	w.schedule(r)
+	w.pass(key, settled(client.Dead, 1))
+	w.get(key)
+	r.ExpiresAfter = time.Minute // not a part of the content
+	w.schedule(r)
+	n, err := w.c.Redrive(ctx, key)
+	w.notice("redrive without an expiry", n, err)
+	dead, err := w.c.Get(ctx, key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+
+	n, err = w.c.Resend(ctx, dead)
+	w.notice("resend without an expiry", n, err)
+	n, err = w.c.Redrive(ctx, key, client.ExpiresIn(time.Hour))
+	w.notice("redrive with an expiry", n, err)
+	w.pass(key, settled(client.Scheduled, 2))
+	n, err = w.c.Cancel(ctx, key)
+	w.notice("cancel", n, err)
+
+	r = client.Request{Key: "cmp:hook:expires:2", Due: at, URL: w.shop, Expires: at.Add(time.Hour)}
+	w.schedule(r)
+	w.schedule(r)
+	r.Expires = r.Expires.Add(time.Millisecond)
+	w.schedule(r)
+	for i, text := range []string{`"never"`, `"0s"`, `"2001-01-01T00:00:00Z"`, `true`, `90`} {
+		w.post("POST", "/v1/notices", "application/json", fmt.Sprintf(`{"key":"cmp:push:expires:%d","delay":"1h","expires":%s}`, i, text))
+	}
+}

@@ -215,8 +215,13 @@ func (s *Service) Advance(d time.Duration) (attempts int) {
 		}
 
 		// During an attempt the clock shows its due time. An overdue attempt runs at the present time.
-		if n.due.After(s.now) {
-			s.now = n.due
+		if at := n.wakes(); at.After(s.now) {
+			s.now = at
+		}
+
+		if n.expired(s.now) && !n.handed {
+			s.bury(n)
+			continue
 		}
 
 		if n.handed {
@@ -243,11 +248,11 @@ func (s *Service) next(end time.Time) *notice {
 	var first *notice
 	for _, n := range s.kept {
 		waits := n.state == client.Scheduled || n.state == client.Claimed && n.handed
-		if !waits || n.due.After(end) {
+		if !waits || n.wakes().After(end) {
 			continue
 		}
 
-		if first == nil || n.due.Before(first.due) || n.due.Equal(first.due) && n.serial < first.serial {
+		if first == nil || n.wakes().Before(first.wakes()) || n.wakes().Equal(first.wakes()) && n.serial < first.serial {
 			first = n
 		}
 	}

@@ -27,6 +27,7 @@ type content struct {
 	body                               []byte
 	headers                            map[string]string
 	steps                              []time.Duration // nil = the route's
+	expires                            expiry
 }
 
 // differs returns the names of the fields that differ.
@@ -39,6 +40,7 @@ func (c *content) differs(o *content) []string {
 		{"url", c.url == o.url}, {"audience", c.audience == o.audience}, {"body", bytes.Equal(c.body, o.body)},
 		{"content_type", c.contentType == o.contentType}, {"method", c.method == o.method},
 		{"headers", maps.Equal(c.headers, o.headers)}, {"retry", (c.steps == nil) == (o.steps == nil) && slices.Equal(c.steps, o.steps)},
+		{"expires", c.expires.fixed().Equal(o.expires.fixed())},
 	} {
 		if !f.same {
 			d = append(d, f.name)
@@ -162,6 +164,14 @@ func (n *notice) addOptional(v map[string]any) {
 
 	if n.steps != nil {
 		v["retry"] = spelt(n.steps)
+	}
+
+	if !n.expires.at.IsZero() {
+		v["expires"] = stamp(n.expires.at)
+	}
+
+	if n.expires.after != 0 {
+		v["expires_after"] = spell(n.expires.after)
 	}
 
 	shown, withheld := n.shownHeaders()
@@ -295,29 +305,23 @@ var (
 // read decodes and checks the request of a schedule call.
 func (s *Service) read(data []byte, at string) (r request, p *problem) {
 	m, p := fields(data, at, "key", "delay", "due", "body", "body_text", "body_base64", "content_type", "url", "audience", "headers",
-		"method", "retry", "on_duplicate")
+		"method", "retry", "expires", "on_duplicate")
 	if p != nil {
 		return r, p
 	}
 
-	bodies := 0
 	for _, name := range []string{"key", "url", "audience", "content_type", "method", "on_duplicate", "headers", "retry", "body",
 		"body_text", "body_base64"} {
-		raw, given := m[name]
-		if !given {
-			continue
-		}
-
-		if strings.HasPrefix(name, "body") {
-			bodies++
-		}
-
-		if err := r.set(name, raw); err != nil {
-			return r, wrongField(at+name, "%v", err)
+		if raw, given := m[name]; given {
+			if err := r.set(name, raw); err != nil {
+				return r, wrongField(at+name, "%v", err)
+			}
 		}
 	}
 
-	if bodies > 1 {
+	_, plain := m["body"]
+	_, text := m["body_text"]
+	if _, base := m["body_base64"]; plain && text || plain && base || text && base {
 		return r, wrongField(at+"body", "only one of body, body_text and body_base64 may be given")
 	}
 
@@ -326,6 +330,11 @@ func (s *Service) read(data []byte, at string) (r request, p *problem) {
 	}
 
 	r.dueGiven = m["due"] != nil
+	if raw := m["expires"]; raw != nil {
+		if r.expires, p = readExpiry(raw, at+"expires"); p != nil {
+			return r, p
+		}
+	}
 
 	if r.contentType == "" && json.Valid(r.body) {
 		r.contentType = "application/json"
@@ -334,68 +343,35 @@ func (s *Service) read(data []byte, at string) (r request, p *problem) {
 	return r, s.place(&r, at)
 }
 
-// set decodes a member of the request.
-func (r *request) set(name string, raw json.RawMessage) error {
-	switch name {
-	case "headers":
-		if json.Unmarshal(raw, &r.headers) != nil {
-			return errors.New("want an object of strings")
-		}
-		return nil
-	case "retry":
-		var err error
-		r.steps, err = ladder(raw)
-		return err
-	case "body", "body_text", "body_base64":
-		return r.setBody(name, raw)
+// set decodes and checks a member of the request.
+func (r *request) set(name string, raw json.RawMessage) (err error) {
+	text := map[string]*string{"key": &r.key, "url": &r.url, "audience": &r.audience, "content_type": &r.contentType, "method": &r.method,
+		"on_duplicate": &r.onDuplicate, "body_text": new(string)}[name]
+	switch {
+	case text != nil && json.Unmarshal(raw, text) != nil:
+		return errors.New("want a string")
+	case name == "headers" && json.Unmarshal(raw, &r.headers) != nil:
+		return errors.New("want an object of strings")
+	case name == "body_base64" && json.Unmarshal(raw, &r.body) != nil:
+		return errors.New("is not base64 (the standard alphabet, with padding)")
+	case name == "method" && !slices.Contains([]string{"POST", "PUT", "GET"}, r.method):
+		return errors.New("want POST, PUT or GET")
+	case name == "on_duplicate" && !slices.Contains([]string{"reject", "keep", "replace"}, r.onDuplicate):
+		return errors.New("want reject, keep or replace")
 	}
-	return r.setText(name, raw)
-}
 
-// setBody decodes a member that has the body.
-func (r *request) setBody(name string, raw json.RawMessage) error {
 	switch name {
 	case "body":
 		r.body = raw
 	case "body_text":
-		var text string
-		if json.Unmarshal(raw, &text) != nil {
-			return errors.New("want a string")
-		}
-
-		r.body = []byte(text)
-	case "body_base64":
-		if json.Unmarshal(raw, &r.body) != nil {
-			return errors.New("is not base64 (the standard alphabet, with padding)")
-		}
-	}
-	return nil
-}
-
-// setText decodes and checks a member that is a string.
-func (r *request) setText(name string, raw json.RawMessage) error {
-	to := map[string]*string{"key": &r.key, "url": &r.url, "audience": &r.audience, "content_type": &r.contentType, "method": &r.method,
-		"on_duplicate": &r.onDuplicate}[name]
-	if json.Unmarshal(raw, to) != nil {
-		return errors.New("want a string")
-	}
-
-	switch name {
+		r.body = []byte(*text)
 	case "url":
-		var err error
 		r.url, err = canonicalURL(r.url)
-		return err
-	case "method":
-		if !slices.Contains([]string{"POST", "PUT", "GET"}, r.method) {
-			return errors.New("want POST, PUT or GET")
-		}
-	case "on_duplicate":
-		if !slices.Contains([]string{"reject", "keep", "replace"}, r.onDuplicate) {
-			return errors.New("want reject, keep or replace")
-		}
+	case "retry":
+		r.steps, err = ladder(raw)
 	}
 
-	return nil
+	return err
 }
 
 // canonicalURL checks a URL, and percent-encodes it like the service.

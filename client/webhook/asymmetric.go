@@ -32,9 +32,14 @@ func rsaFits(keys []publicKey, text, signature []byte) bool {
 
 // wechatPay verifies the four headers of WeChat Pay API v3.
 func (v *Verifier) wechatPay(ctx context.Context, h http.Header, body []byte) (Result, error) {
+	names := strings.Split(v.header, "|")
+	if len(names) != 4 {
+		names = []string{v.header + "-Timestamp", v.header + "-Nonce", v.header + "-Signature", v.header + "-Serial"}
+	}
+
 	var values [4]string
-	for i, part := range [...]string{"Timestamp", "Nonce", "Signature", "Serial"} {
-		value, err := one(h, v.header+"-"+part)
+	for i, name := range names {
+		value, err := one(h, name)
 		if err != nil {
 			return Result{}, err
 		}
@@ -44,10 +49,10 @@ func (v *Verifier) wechatPay(ctx context.Context, h http.Header, body []byte) (R
 
 	signature, err := base64.StdEncoding.DecodeString(values[2])
 	if err != nil {
-		return Result{}, fmt.Errorf("%w: %s-signature is not base64", ErrHeader, strings.ToLower(v.header))
+		return Result{}, fmt.Errorf("%w: %s is not base64", ErrHeader, strings.ToLower(names[2]))
 	}
 
-	at, err := v.timestamp(strings.ToLower(v.header)+"-timestamp", values[0])
+	at, err := v.timestamp(strings.ToLower(names[0]), values[0])
 	if err != nil {
 		return Result{}, err
 	}

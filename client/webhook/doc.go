@@ -22,6 +22,20 @@
 //
 // # Duplicates
 //
-// All attempts of a notice have the same webhook-id, also after a redrive. Store the ids for some days. Answer a
-// repeated callback with success, and do not process it again.
+// All attempts of a notice have the same webhook-id, also after a redrive. [Once] processes each callback once: it
+// remembers them in a [Store], as [Memory] or, in the transaction of the handler, [SQL].
+//
+//	result, err := verifier.Check(r.Context(), r.Header, body)
+//	// …
+//	key, err := webhook.Key(r.Header, result)
+//	// …
+//	err = once.Do(r.Context(), key, func(ctx context.Context) error {
+//		_, err := webhook.Tx(ctx).ExecContext(ctx, "UPDATE orders SET paid = true WHERE id = $1", order)
+//		return err
+//	})
+//	w.WriteHeader(webhook.Status(err))
+//
+// If the process dies in the handler or between the handler and Done, [SQL] rolls both back, and the next attempt runs the
+// handler again; work outside the transaction, such as a call, is then done twice. A store in Redis is in the tests of this
+// package: the callback is answered with 409 until a lease ends. [Memory] is empty after a restart.
 package webhook

@@ -40,22 +40,27 @@ func (v *Verifier) timestamp(name, stamp string) (time.Time, error) {
 
 // standard verifies v1 and v1a signatures of Standard Webhooks.
 func (v *Verifier) standard(ctx context.Context, h http.Header, body []byte) (Result, error) {
-	id, err := one(h, "Webhook-Id")
+	names := []string{"Webhook-Id", "Webhook-Timestamp", v.header}
+	if own := strings.Split(v.header, "|"); len(own) == len(names) {
+		names = own
+	}
+
+	id, err := one(h, names[0])
 	if err != nil {
 		return Result{}, err
 	}
 
-	stamp, err := one(h, "Webhook-Timestamp")
+	stamp, err := one(h, names[1])
 	if err != nil {
 		return Result{}, err
 	}
 
-	given := strings.Join(h.Values(v.header), " ")
+	given := strings.Join(h.Values(names[2]), " ")
 	if given == "" {
-		return Result{}, fmt.Errorf("%w: %s is missing", ErrHeader, strings.ToLower(v.header))
+		return Result{}, fmt.Errorf("%w: %s is missing", ErrHeader, strings.ToLower(names[2]))
 	}
 
-	at, err := v.timestamp("webhook-timestamp", stamp)
+	at, err := v.timestamp(strings.ToLower(names[1]), stamp)
 	if err != nil {
 		return Result{}, err
 	}

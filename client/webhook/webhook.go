@@ -27,14 +27,20 @@ const (
 	WechatPay       Scheme = "wechatpay"
 	Alipay          Scheme = "alipay"
 	JWS             Scheme = "jws"
+	Sorted          Scheme = "sorted"
+	SortedJeepay    Scheme = "sorted-jeepay"
 )
 
 // headers are the default headers of the schemes.
 var headers = map[Scheme]string{Standard: "Webhook-Signature", StandardEd25519: "Webhook-Signature", Stripe: "Notifier-Signature",
-	GitHub: "X-Hub-Signature-256", WechatPay: "Wechatpay", Alipay: "", JWS: "Webhook-Jws"}
+	GitHub: "X-Hub-Signature-256", WechatPay: "Wechatpay", Alipay: "", JWS: "Webhook-Jws", Sorted: "",
+	SortedJeepay: ""}
 
 // hmac reports whether the scheme signs with secrets.
 func (s Scheme) hmac() bool { return s == Standard || s == Stripe || s == GitHub }
+
+// text reports whether the scheme signs with a text key.
+func (s Scheme) text() bool { return s == Sorted || s == SortedJeepay }
 
 // The errors of this package. They contain neither a secret nor a valid signature, and nor do the errors
 // that wrap them. So they may be logged and sent to the caller.
@@ -56,8 +62,8 @@ var (
 	ErrKey = errors.New("webhook: the public key was not found")
 	// ErrHost: the callback was signed for another host. Another receiver has forwarded it.
 	ErrHost = errors.New("webhook: the callback is for another host")
-	// ErrBody: the body is not a form with a signature of Alipay's scheme.
-	ErrBody = errors.New("webhook: the body is not a signed form")
+	// ErrBody: the body is not a form with a signature of Alipay's scheme, or not a form or JSON object with one of Sorted.
+	ErrBody = errors.New("webhook: the body is not signed in its fields")
 )
 
 // Verify checks that a request was signed with one of the secrets, and that its timestamp is at most [Tolerance] from
@@ -78,14 +84,15 @@ func Verify(h http.Header, body []byte, secrets ...string) error {
 type Options struct {
 	// Scheme is the scheme of the sender. Empty means [Standard].
 	Scheme Scheme
-	// Secrets are the secrets of Standard, Stripe and GitHub, in the form of [Verify].
+	// Secrets are the secrets of Standard, Stripe and GitHub, in the form of [Verify], or the text keys of Sorted and
+	// SortedJeepay, several in one string separated by commas.
 	Secrets []string
 	// Keys are the public keys of the other schemes. Each is one or more PEM blocks (PUBLIC KEY or
 	// CERTIFICATE), or whpk_ and base64 for Ed25519. KeySet, if not nil, is used instead.
 	Keys   []string
 	KeySet *KeySet
 	// Header is the name of the signature header, if the sender has configured one; for WechatPay the
-	// part before -Signature. Empty means the default.
+	// part before -Signature. Several names are separated by |, as in the sender's _SIGN_HEADER. Empty means the default.
 	Header string
 	// Host is this receiver's host in the callback URL, without port. JWS requires it. Its key signs for
 	// all receivers, and the signed host shows that a callback is for this one.
@@ -146,7 +153,7 @@ func NewVerifier(o Options) (*Verifier, error) {
 		v.header = usual
 	}
 
-	if v.scheme.hmac() {
+	if v.scheme.hmac() || v.scheme.text() {
 		return v, v.readSecrets(o.Secrets)
 	}
 	if v.scheme == JWS && v.host == "" {
@@ -166,12 +173,19 @@ type secret struct {
 func (v *Verifier) readSecrets(lists []string) error {
 	for _, list := range lists {
 		for s := range strings.SplitSeq(list, ",") {
+			if s = strings.TrimSpace(s); v.scheme.text() && s != "" {
+				v.secrets = append(v.secrets, secret{text: s})
+				continue
+			} else if v.scheme.text() {
+				return fmt.Errorf("%w: number %d is empty; want the text key", ErrSecret, len(v.secrets)+1)
+			}
+
 			key, wrong := parse(s)
 			if wrong != "" {
 				return fmt.Errorf("%w: number %d %s; want whsec_ and 24 to 64 bytes in base64", ErrSecret, len(v.secrets)+1, wrong)
 			}
 
-			v.secrets = append(v.secrets, secret{key, strings.TrimSpace(s)})
+			v.secrets = append(v.secrets, secret{key, s})
 		}
 	}
 
@@ -186,7 +200,7 @@ func (v *Verifier) readSecrets(lists []string) error {
 // could reveal letters of the secret.
 func parse(s string) (key []byte, wrong string) {
 	const least, most = 24, 64
-	encoded, ok := strings.CutPrefix(strings.TrimSpace(s), "whsec_")
+	encoded, ok := strings.CutPrefix(s, "whsec_")
 	if !ok {
 		return nil, "does not begin with whsec_"
 	}
@@ -239,6 +253,8 @@ func (v *Verifier) check(ctx context.Context, h http.Header, body []byte) (Resul
 		return v.alipay(ctx, body)
 	case JWS:
 		return v.jws(ctx, h, body)
+	case Sorted, SortedJeepay:
+		return v.sorted(body)
 	}
 	return Result{}, fmt.Errorf("%w: the Verifier was not created by New or NewVerifier", ErrSecret)
 }

@@ -13,7 +13,6 @@ import (
 	"notifier/internal/app"
 	"notifier/internal/cli"
 	"notifier/internal/config"
-	"notifier/internal/demo"
 )
 
 // version and revision, the commit, are set by the linker: see Dockerfile and
@@ -87,14 +86,6 @@ func main() {
 			Serve: func(ctx context.Context, c *config.Config, o cli.ServeOptions) error {
 				return app.Serve(ctx, c, app.ServeOptions{Version: o.Version, Revision: revision, Embedded: o.Embedded,
 					Hurry: secondSignal(c.ShutdownDelay, stops)})
-			},
-			Demo: func(ctx context.Context, o cli.DemoOptions) error {
-				show := demo.Run
-				if o.Keep {
-					show = demo.Keep
-				}
-
-				return show(ctx, demo.Options{Out: o.Stdout, Emulated: o.Emulated, Version: o.Version})
 			},
 		})
 	stop()

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// events has the id of each event, and whether its work is done. A database keeps them for some days, in the transaction of the work.
+// events has the key of each event, and whether its work is done. A database keeps them for some days, in the transaction of the work.
 var events sync.Map
 
 func valid(h http.Header, body []byte) (right bool) {
@@ -57,20 +57,20 @@ func work(body []byte) error {
 
 func receive(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
-	id := r.Header.Get("webhook-id")
+	key := r.Header.Get("webhook-id") + "#" + r.Header.Get("notifier-resend") // a resend is to be processed again
 	if err != nil {
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
 	} else if !valid(r.Header, body) {
 		w.WriteHeader(http.StatusUnauthorized)
-	} else if done, again := events.LoadOrStore(id, false); again && done == false {
+	} else if done, again := events.LoadOrStore(key, false); again && done == false {
 		w.WriteHeader(http.StatusConflict) // the same event is being processed, and is sent again later
 	} else if again {
 		w.WriteHeader(http.StatusOK)
 	} else if err := work(body); err != nil {
-		events.Delete(id) // the next attempt does the work again
+		events.Delete(key) // the next attempt does the work again
 		w.WriteHeader(http.StatusInternalServerError)
 	} else {
-		events.Store(id, true)
+		events.Store(key, true)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"notifier/client/webhook"
@@ -56,14 +57,15 @@ func run(ctx context.Context, args []string) error {
 	return err
 }
 
-// verifier returns the verifier of a scheme. key is the secret of standard, stripe and github, a public key in PEM or
-// whpk_… of the others, or the https address of the sender's key set. host is the receiver's host, for jws.
+// verifier returns the verifier of a scheme. key is the secret of standard, stripe and github, the text key of sorted
+// and sorted-jeepay, a public key in PEM or whpk_… of the others, or the https address of the sender's key set. host is
+// the receiver's host, for jws.
 func verifier(scheme, key, host string) (*webhook.Verifier, error) {
 	o := webhook.Options{Scheme: webhook.Scheme(scheme), Host: host}
 	switch set, err := webhook.NewKeySet(key, nil); {
 	case err == nil:
 		o.KeySet = set
-	case scheme == "standard" || scheme == "stripe" || scheme == "github":
+	case slices.Contains([]string{"standard", "stripe", "github", "sorted", "sorted-jeepay"}, scheme):
 		o.Secrets = []string{key}
 	default:
 		o.Keys = []string{key}

@@ -12,14 +12,14 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // A late event of a notice that has just ended is not a new timer; an event long after the end is.
 func TestExpiredTimerOfAnEndedNotice(t *testing.T) {
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	ctx, c := t.Context(), srv.Client()
 	space := keys.Space{Namespace: srv.Namespace(), Shards: 1}
 	s := store.New(store.Options{Client: c, Space: space, Retention: 24 * time.Hour, Retain: 1000})
@@ -91,7 +91,7 @@ func (p peeks) Peek(ctx context.Context, at keys.Partition, ks []string, most in
 // it follows the expiry.
 func TestScanWaitsForTheEventOfANumber(t *testing.T) {
 	for _, comes := range []bool{true, false} {
-		srv := redistest.Shared(t)
+		srv := testkit.SharedRedis(t)
 		ctx, c := t.Context(), srv.Client()
 		space := keys.Space{Namespace: srv.Namespace(), Shards: 1}
 		s := store.New(store.Options{Client: c, Space: space, Retention: 24 * time.Hour, Retain: 1000})

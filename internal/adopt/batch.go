@@ -229,7 +229,7 @@ func (a *Adopter) peek(ctx context.Context, p place, ks []string, events map[str
 
 		x := Adoption{Seen: *s, Op: op}
 		if op == OpAdopt {
-			x.Content = notice.Content{Body: s.Value, Adopted: true, Lost: s.Value == nil}
+			x.Content = notice.Content{Body: s.Value, Adopted: true, Lost: s.Value == nil, ExpiresAfter: p.route.Expires}
 			if err := x.Content.Check(); err != nil {
 				a.o.Logger.Error("cannot adopt a timer", zap.String("key", s.Key), zap.Error(err))
 				continue

@@ -13,9 +13,9 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 func table(t *testing.T) *route.Table {
@@ -41,7 +41,7 @@ func secondLooks(t *testing.T, a *Adopter) {
 // adopting returns an Adopter that no goroutine runs, its store, and a client of their Redis.
 func adopting(t *testing.T) (*Adopter, *store.Store, *redis.Client) {
 	t.Helper()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	space := keys.Space{Namespace: srv.Namespace(), Shards: 1}
 	s := store.New(store.Options{Client: srv.Client(), Space: space, Retention: 24 * time.Hour, Retain: 1000})
 	return New(Options{Store: Redis{s}, Routes: table(t), Space: space, MaxBody: 1 << 10, Logger: zaptest.NewLogger(t)}), s, srv.Client()

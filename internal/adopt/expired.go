@@ -40,9 +40,9 @@ func (a *Adopter) scheduleLost(ctx context.Context, p place, unknown []string) e
 	reqs := make([]store.Request, len(unknown))
 	for i, k := range unknown {
 		// Keep: a notice that was scheduled meanwhile stays as it is.
-		reqs[i] = store.Request{Key: k, OnDuplicate: store.Keep, Content: notice.Content{Lost: true}}
+		reqs[i] = store.Request{Key: k, OnDuplicate: store.Keep, Content: notice.Content{Lost: true, ExpiresAfter: p.route.Expires}}
 		if value, ok := a.payloadOf(k); ok {
-			if c := (notice.Content{Body: value, Adopted: true}); c.Check() == nil {
+			if c := (notice.Content{Body: value, Adopted: true, ExpiresAfter: p.route.Expires}); c.Check() == nil {
 				reqs[i].Content = c
 			}
 		}

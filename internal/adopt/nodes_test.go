@@ -16,6 +16,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -145,22 +146,16 @@ func TestHangingNodeDoesNotDelayOtherTimers(t *testing.T) {
 			t.Errorf("%v: of a timer at b", why)
 		}
 		s.hang(false)
-		for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) { // sleep: polls until the limit
+		testkit.Await(t, func() error {
 			s.mu.Lock()
-			missing := 0
+			defer s.mu.Unlock()
 			for k := range set {
 				if !s.adopted[k] {
-					missing++
+					return fmt.Errorf("%s was forgotten", k)
 				}
 			}
-			s.mu.Unlock()
-			if missing == 0 {
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("%d timers were forgotten", missing)
-			}
-		}
+			return nil
+		})
 	})
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -43,7 +43,7 @@ func (b between) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 
 func TestPeekTimersReadsOnlyTimers(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	c, ctx := redis.NewClient(&redis.Options{Addr: srv.Addr(), MaxRetries: -1, DialerRetries: 1}), t.Context()
 	t.Cleanup(func() { _ = c.Close() })
 	s := Redis{store.New(store.Options{Client: c, Space: keys.Space{Namespace: "n", Shards: 1}})}
@@ -81,7 +81,7 @@ func TestPeekTimersReadsOnlyTimers(t *testing.T) {
 // A user who may not ask whether Redis evicts keys is served as if it did.
 func TestEvictsWithoutTheRight(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	if err := srv.Client().Do(t.Context(), "acl", "setuser", "svc", "on", ">password", "~*", "+@all", "-info").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestEvictsWithoutTheRight(t *testing.T) {
 // length or expiry of another.
 func TestPeekSeesATimerInOneState(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	ctx, others := t.Context(), srv.Client()
 	c := redis.NewClient(others.Options())
 	t.Cleanup(func() { _ = c.Close() })

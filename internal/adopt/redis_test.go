@@ -10,8 +10,8 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 	"notifier/internal/wire/wiretest"
 )
@@ -19,9 +19,9 @@ import (
 var partition = keys.Partition{Prefix: "app1"}
 
 // open returns the Redis of adoption on its own database. change, if not nil, changes the options.
-func open(t *testing.T, change func(o *store.Options)) (Redis, *redistest.Server) {
+func open(t *testing.T, change func(o *store.Options)) (Redis, *testkit.Redis) {
 	t.Helper()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	o := store.Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Prefixes: []string{"app1"},
 		Retention: time.Hour, Retain: 1000}
 	if change != nil {
@@ -236,7 +236,7 @@ func TestAdoptedTimersAreInTheirSequence(t *testing.T) {
 	check := func(want ...string) {
 		t.Helper()
 		var got []string
-		is, err := redistest.ReadSequences(ctx, c, s.Space().Base(partition.Shard), partition.Prefix)
+		is, err := testkit.ReadSequences(ctx, c, s.Space().Base(partition.Shard), partition.Prefix)
 		for _, m := range is.Members {
 			got = append(got, m[strings.LastIndexByte(m, ' ')+1:])
 		}

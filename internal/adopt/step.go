@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"strconv"
+	"time"
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
@@ -117,9 +118,16 @@ func (a *Adoption) args() []any {
 	}
 
 	var tail []byte
-	if a.Op == OpAdopt {
+	switch due := time.UnixMilli(a.Expire + 1).UTC(); {
+	case a.Op == OpAdopt:
 		n := notice.Notice{Content: a.Content}
+		if n.ExpiresAfter > 0 {
+			n.Expires = due.Add(n.ExpiresAfter)
+		}
+
 		tail = n.AppendTail(nil)
+	case a.Op == OpMove && a.Notice.Adopted && a.Notice.ExpiresAfter > 0:
+		tail = strconv.AppendInt(nil, due.Add(a.Notice.ExpiresAfter).UnixMilli(), 10)
 	}
 
 	return []any{a.Key, string(a.Op), digest, a.Expire, a.score, int64(made), tail}

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"notifier/internal/access"
 	"notifier/internal/api"
+	"notifier/internal/auth"
 	"notifier/internal/notice"
 )
 
@@ -110,8 +110,8 @@ func TestScopes(t *testing.T) {
 func TestNarrowScope(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(o *api.Options) {
-		o.Clients = []access.Client{{Name: "n", Token: "n", Prefix: "app2:mod", Role: access.Admin},
-			{Name: "all", Token: "all", Role: access.Admin}}
+		o.Clients = []auth.Client{{Name: "n", Token: "n", Prefix: "app2:mod", Role: auth.Admin},
+			{Name: "all", Token: "all", Role: auth.Admin}}
 	})
 	n := b.as("n")
 	for _, key := range []string{"app2:mod:t:1", "app2:mods:t:1", "app2:other:t:1"} {

@@ -11,18 +11,17 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
-	"notifier/internal/access"
 	"notifier/internal/apidocs"
 	"notifier/internal/audit"
+	"notifier/internal/auth"
 	"notifier/internal/codec"
-	"notifier/internal/keyring"
 	"notifier/internal/keys"
 	"notifier/internal/mask"
+	"notifier/internal/problems"
 	"notifier/internal/route"
-	"notifier/internal/sampler"
 	"notifier/internal/search"
-	"notifier/internal/session"
 	"notifier/internal/testcall"
+	"notifier/internal/wire"
 )
 
 // Options is what New needs.
@@ -31,13 +30,13 @@ type Options struct {
 	Routes *route.Table
 	// Clients may call the API. Without any, only requests that name a loopback
 	// host are answered, and only if Loopback is set.
-	Clients []access.Client
+	Clients []auth.Client
 	// Failures limits wrong tokens, at the pages too. Nil: separate limits.
-	Failures *access.Failures
+	Failures *auth.Failures
 	// MaxBody is the most bytes a notice's body may have. 0 means 256 KiB.
 	MaxBody int64
 	// Meter limits the requests of each client. Nil: one of this handler's own.
-	Meter *access.Meter
+	Meter *auth.Meter
 	// Tracer makes the spans of schedule calls. Nil: there are none.
 	Tracer trace.Tracer
 	// Observer counts calls. Nil: none.
@@ -52,7 +51,9 @@ type Options struct {
 	Replayer Replayer
 	// Keys derives the key of cursors. Nil: one of this handler's own, whose
 	// cursors no other takes.
-	Keys *keyring.Ring
+	Keys *wire.KeyRing
+	// Recurrences stores recurring notices. Nil: their calls are answered with 404.
+	Recurrences Recurrer
 	// Tests sends test calls to receivers. Nil: every test is answered with 409.
 	Tests *testcall.Sender
 	// Mask are the rules by which copies of attempts are masked. Nil: they are not.
@@ -60,7 +61,7 @@ type Options struct {
 	// Metrics answers GET /metrics. Nil means 404.
 	Metrics http.Handler
 	// Sampler reads the figures in which problems are found. Nil: one of this handler's own, without the checks of doctor.
-	Sampler *sampler.Sampler
+	Sampler *problems.Sampler
 	// Pages reports whether the dashboard is served beside the API.
 	Pages bool
 	// Logger logs each call, and internal errors at error. Nil means no log.
@@ -99,6 +100,8 @@ type api struct {
 	musterer   Musterer
 	tapper     Tapper
 	redirector Redirector
+	jobber     Jobber
+	recurrer   Recurrer // nil = there are no recurring notices
 	tests      *testcall.Sender
 	mask       *mask.Rules
 	tapTimes   tapTimes
@@ -107,19 +110,19 @@ type api struct {
 	eraser     Eraser    // nil = there is no history
 	historian  Historian // nil = there is no history
 	searcher   *search.Searcher
-	sampler    *sampler.Sampler
+	sampler    *problems.Sampler
 	pages      bool
-	sessions   *session.Office
+	sessions   *auth.Sessions
 	routes     *route.Table
-	clients    *access.Clients
-	failures   *access.Failures
+	clients    *auth.Clients
+	failures   *auth.Failures
 	maxBody    int64
 	maxBatch   int64
 	memory     *memory
-	meter      *access.Meter
+	meter      *auth.Meter
 	observer   Observer
 	tracer     trace.Tracer // nil = there are no spans
-	keys       *keyring.Ring
+	keys       *wire.KeyRing
 	metrics    http.Handler
 	log        *zap.Logger
 	logCalls   LogCalls
@@ -137,8 +140,10 @@ func New(o Options) http.Handler {
 	a := &api{
 		scheduler: o.Engine, restorer: o.Engine, finder: o.Engine, changer: o.Engine, reporter: o.Engine, lister: o.Engine, operator: o.Engine,
 		holder: o.Engine, counter: o.Engine, prober: o.Engine, musterer: o.Engine, numberer: o.Engine, tapper: o.Engine, redirector: o.Engine,
-		tests: o.Tests, mask: o.Mask, tapTimes: defaultTapTimes, several: len(o.Clients) > 1, clients: access.NewClients(o.Clients),
+		jobber: o.Engine,
+		tests:  o.Tests, mask: o.Mask, tapTimes: defaultTapTimes, several: len(o.Clients) > 1, clients: auth.NewClients(o.Clients),
 		routes: o.Routes, maxBody: o.MaxBody, metrics: o.Metrics, log: o.Logger, logCalls: o.LogCalls, loopback: o.Loopback,
+		recurrer:  o.Recurrences,
 		historian: o.History, eraser: o.Eraser, replayer: o.Replayer, keys: o.Keys, now: o.Engine.Now, crossSite: http.NewCrossOriginProtection(),
 		keySets: NewKeySet(o.Routes), tracer: o.Tracer, sampler: o.Sampler, pages: o.Pages,
 	}
@@ -147,9 +152,9 @@ func New(o Options) http.Handler {
 	}
 
 	if a.keys == nil {
-		own := make([]byte, keyring.Size)
+		own := make([]byte, wire.KeySize)
 		_, _ = rand.Read(own) // it never fails
-		a.keys = keyring.Fixed(own)
+		a.keys = wire.FixedKey(own)
 	}
 
 	if a.log == nil {
@@ -157,7 +162,7 @@ func New(o Options) http.Handler {
 	}
 
 	if a.failures = o.Failures; a.failures == nil {
-		a.failures = access.NewFailures(access.FailuresOptions{Logger: a.log})
+		a.failures = auth.NewFailures(auth.FailuresOptions{Logger: a.log})
 	}
 
 	a.trail = audit.NewTrail(o.Engine, a.log)
@@ -167,12 +172,12 @@ func New(o Options) http.Handler {
 	}
 
 	if a.sampler == nil {
-		a.sampler = sampler.New(sampler.Options{Engine: o.Engine, Routes: o.Routes, Health: o.Engine, Now: a.now})
+		a.sampler = problems.NewSampler(problems.SamplerOptions{Engine: o.Engine, Routes: o.Routes, Health: o.Engine, Now: a.now})
 	}
 
-	a.sessions = session.New(session.Options{Keys: a.keys, Clients: a.clients, Register: o.Engine, Now: a.now})
+	a.sessions = auth.NewSessions(auth.SessionOptions{Keys: a.keys, Clients: a.clients, Register: o.Engine, Now: a.now})
 	if a.meter = o.Meter; a.meter == nil {
-		a.meter = access.NewMeter(o.Clients)
+		a.meter = auth.NewMeter(o.Clients)
 	}
 
 	if a.observer = o.Observer; a.observer == nil {
@@ -219,7 +224,7 @@ func Server(handler http.Handler, addr string) *http.Server {
 }
 
 // caller is the client of a request. The zero value covers every key.
-type caller struct{ access.Caller }
+type caller struct{ auth.Caller }
 
 // check checks a key of a path.
 func (c caller) check(key string) error {
@@ -250,7 +255,7 @@ func noRoute(name string) *Problem {
 type operation struct {
 	// role is required of the caller. The table's rows are written without field
 	// names, so that a row without a role does not compile.
-	role access.Role
+	role auth.Role
 	call
 }
 

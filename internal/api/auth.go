@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 	"notifier/internal/codec"
 )
 
@@ -33,7 +33,7 @@ func (a *api) admit(r *http.Request) (caller, *Problem) {
 		return caller{who}, nil
 	}
 
-	if wait := a.failures.Add(access.OriginOf(r).Address, access.ViaAPI); wait > 0 {
+	if wait := a.failures.Add(auth.OriginOf(r).Address, auth.ViaAPI); wait > 0 {
 		seconds := int((wait + time.Second - 1) / time.Second)
 		return caller{}, problem(http.StatusTooManyRequests,
 			"too many requests with a wrong token from this address; correct tokens are not limited").
@@ -54,7 +54,7 @@ func (a *api) admitLocal(r *http.Request) (caller, *Problem) {
 			with("WWW-Authenticate", `Bearer realm="notifier"`)
 	}
 
-	if !access.IsLoopback(r.Host) {
+	if !auth.IsLoopback(r.Host) {
 		return caller{}, problem(http.StatusMisdirectedRequest,
 			"without clients only requests to localhost, 127.0.0.1 or [::1] are answered; this one names %q", codec.Clip(r.Host, 100))
 	}
@@ -63,5 +63,5 @@ func (a *api) admitLocal(r *http.Request) (caller, *Problem) {
 		return caller{}, problem(http.StatusForbidden, "without clients no requests from web pages of other sites are answered")
 	}
 
-	return caller{access.Local()}, nil
+	return caller{auth.Local()}, nil
 }

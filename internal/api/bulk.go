@@ -10,8 +10,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/access"
 	"notifier/internal/audit"
+	"notifier/internal/auth"
 	"notifier/internal/codec"
 	"notifier/internal/history"
 	"notifier/internal/notice"
@@ -114,20 +114,26 @@ func (a *api) bulk(w http.ResponseWriter, r *http.Request, at site, call bulkCal
 	return writeJSON(w, http.StatusOK, Redriven{out, b.changed - before})
 }
 
+// dryRunOf reads the parameter dry_run.
+func dryRunOf(values url.Values, f *codec.Faults) bool {
+	switch s := values.Get("dry_run"); s {
+	case "true":
+		return true
+	case "", "false":
+	default:
+		f.Add("query.dry_run", codec.Clip(s, 60), "want true or false")
+	}
+
+	return false
+}
+
 // bulkOf reads the parameters of a bulk call.
 func (a *api) bulkOf(values url.Values, call bulkCall) (*bulking, *Problem) {
 	var f codec.Faults
 	b := &bulking{bulkCall: call, host: hostParam(values, &f)}
 	b.Query, b.Op = a.filter(values, &f), call.op
 	b.State = notice.Dead
-	switch s := values.Get("dry_run"); s {
-	case "true":
-		b.DryRun = true
-	case "", "false":
-	default:
-		f.Add("query.dry_run", codec.Clip(s, 60), "want true or false")
-	}
-
+	b.DryRun = dryRunOf(values, &f)
 	if s := values.Get("rate"); s != "" {
 		var err error
 		if b.rate, err = notice.ParseRate(s); err != nil {
@@ -212,7 +218,7 @@ func (a *api) bulkEntry(b *bulking, n int) audit.Entry {
 		e.Route = rt.Name
 	}
 
-	if (access.Caller{Prefix: e.Prefix}).Owns(b.Prefix) {
+	if (auth.Caller{Prefix: e.Prefix}).Owns(b.Prefix) {
 		e.Prefix = b.Prefix
 	}
 

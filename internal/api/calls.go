@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap/zapcore"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 	"notifier/internal/notice"
 )
 
@@ -43,7 +43,7 @@ type calling struct {
 
 // level is the level at which the call is logged.
 func (l LogCalls) level(c *calling) zapcore.Level {
-	if !c.admitted || c.noted || c.op.role == access.Public {
+	if !c.admitted || c.noted || c.op.role == auth.Public {
 		return zapcore.DebugLevel
 	}
 	if l == LogAll || l == LogChanges && c.op.method != http.MethodGet && !slices.Contains(schedules, c.op.id) {

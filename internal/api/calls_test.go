@@ -9,14 +9,14 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
-	"notifier/internal/access"
 	"notifier/internal/api"
+	"notifier/internal/auth"
 )
 
 // withOps adds a client that sees all keys and is no admin.
 func withOps(o *api.Options) {
 	withClients(o)
-	o.Clients = append(o.Clients, access.Client{Name: "ops", Token: "token-of-ops", Role: access.Operate})
+	o.Clients = append(o.Clients, auth.Client{Name: "ops", Token: "token-of-ops", Role: auth.Operate})
 }
 
 // A stolen token cannot act unseen: a notice names the client that scheduled it.
@@ -62,7 +62,7 @@ func TestRestoredNoticeNamesTheRestorer(t *testing.T) {
 func TestOneClientIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	one := func(o *api.Options) {
-		o.Clients = []access.Client{{Name: "all", Token: "token-of-all", Role: access.Admin}}
+		o.Clients = []auth.Client{{Name: "all", Token: "token-of-all", Role: auth.Admin}}
 	}
 	for _, clients := range [](func(*api.Options)){one, func(*api.Options) {}} {
 		b := newBench(t, clients).as("token-of-all")
@@ -128,7 +128,7 @@ func TestCallsAreLogged(t *testing.T) {
 		api.LogAll: append(schedules, changes...)} {
 		core, logs := observer.New(zap.InfoLevel)
 		b := newBench(t, withClients, func(o *api.Options) {
-			o.Clients = append(o.Clients, access.Client{Name: "reader", Token: "token-of-reader", Role: access.Read})
+			o.Clients = append(o.Clients, auth.Client{Name: "reader", Token: "token-of-reader", Role: auth.Read})
 			o.Logger, o.LogCalls = zap.New(core), setting
 		}).as("token-of-one")
 		calls(b)
@@ -148,7 +148,7 @@ func TestCallsBeyondTheRateAreNotLogged(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zap.InfoLevel)
 	b := newBench(t, func(o *api.Options) {
-		o.Clients = []access.Client{{Name: "one", Token: "token-of-one", Role: access.Admin, Rate: 1}}
+		o.Clients = []auth.Client{{Name: "one", Token: "token-of-one", Role: auth.Admin, Rate: 1}}
 		o.Logger, o.LogCalls = zap.New(core), api.LogAll
 	}).as("token-of-one")
 	served := 0

@@ -17,6 +17,7 @@ type (
 	headersSchema  struct{}
 	stampSchema    struct{}
 	dueSchema      struct{}
+	expirySchema   struct{}
 	attemptsSchema struct{}
 )
 
@@ -29,6 +30,7 @@ func newRegistry() huma.Registry {
 	r.RegisterTypeAlias(reflect.TypeFor[codec.Headers](), reflect.TypeFor[headersSchema]())
 	r.RegisterTypeAlias(reflect.TypeFor[codec.Stamp](), reflect.TypeFor[stampSchema]())
 	r.RegisterTypeAlias(reflect.TypeFor[codec.Due](), reflect.TypeFor[dueSchema]())
+	r.RegisterTypeAlias(reflect.TypeFor[codec.Expiry](), reflect.TypeFor[expirySchema]())
 	r.RegisterTypeAlias(reflect.TypeFor[codec.Attempts](), reflect.TypeFor[attemptsSchema]())
 	return r
 }
@@ -75,6 +77,17 @@ func (stampSchema) Schema(huma.Registry) *huma.Schema {
 // Schema describes a [codec.Due].
 func (dueSchema) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Format: "date-time"}
+}
+
+// Schema describes a [codec.Expiry].
+func (expirySchema) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{
+		OneOf: []*huma.Schema{
+			{Type: huma.TypeString, Description: "A time, or a Go duration after the due time.",
+				Examples: []any{"2026-11-21T09:30:00.000Z", "10m"}},
+			{Type: huma.TypeNumber, Description: "Seconds after the due time."},
+		},
+	}
 }
 
 // Schema describes [codec.Attempts]. The duration of an attempt is written in ms.

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/codec"
-	"notifier/internal/keyring"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // cursors encrypts and decrypts the cursors of one listing. A cursor contains the position of the next page and the
@@ -31,7 +31,7 @@ func (a *api) cursors(operation string, at site, query url.Values) cursors {
 
 // seal makes of the store's cursor one to hand out; an empty one stays so.
 func (c cursors) seal(ctx context.Context, inner string) (string, error) {
-	outer, err := c.api.keys.Seal(ctx, keyring.Cursors, inner, c.bound)
+	outer, err := c.api.keys.Seal(ctx, wire.ForCursors, inner, c.bound)
 	return outer, c.explain(err)
 }
 
@@ -58,8 +58,8 @@ func (c cursors) writePage(w http.ResponseWriter, r *http.Request, out []byte, i
 // open is the inverse of seal. It returns store.ErrCursor for a cursor of another client, another query
 // or another version.
 func (c cursors) open(ctx context.Context, outer string) (string, error) {
-	inner, err := c.api.keys.Open(ctx, keyring.Cursors, outer, c.bound)
-	if errors.Is(err, keyring.ErrForeign) {
+	inner, err := c.api.keys.Open(ctx, wire.ForCursors, outer, c.bound)
+	if errors.Is(err, wire.ErrForeignSeal) {
 		return "", store.ErrCursor
 	}
 
@@ -68,7 +68,7 @@ func (c cursors) open(ctx context.Context, outer string) (string, error) {
 
 // explain returns the problem that answers an unreadable sealing key.
 func (c cursors) explain(err error) error {
-	if !errors.Is(err, keyring.ErrUnreadable) {
+	if !errors.Is(err, wire.ErrKeyUnreadable) {
 		return err
 	}
 

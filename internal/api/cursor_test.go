@@ -10,10 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"notifier/internal/access"
 	"notifier/internal/api"
+	"notifier/internal/auth"
 	"notifier/internal/engine/enginetest"
-	"notifier/internal/keyring"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -64,7 +63,7 @@ func TestACursorDoesNotShowKeys(t *testing.T) {
 
 func TestACursorIsGoodForItsClientAndQueryOnly(t *testing.T) {
 	t.Parallel()
-	ring := keyring.Fixed([]byte(strings.Repeat("k", keyring.Size)))
+	ring := wire.FixedKey([]byte(strings.Repeat("k", wire.KeySize)))
 	with := func(o *api.Options) { o.Keys = ring }
 	b := pages(t, with)
 	c := url.QueryEscape(b.cursor("limit=2&prefix=app1&state=scheduled"))
@@ -107,7 +106,7 @@ func TestACursorIsGoodForItsClientAndQueryOnly(t *testing.T) {
 
 // rescoped gives the client that had no prefix one.
 func rescoped(o *api.Options) {
-	o.Clients = append([]access.Client(nil), o.Clients...)
+	o.Clients = append([]auth.Client(nil), o.Clients...)
 	o.Clients[0].Prefix = "app1"
 }
 
@@ -116,7 +115,7 @@ func TestWithoutTheKeyOnlyCursorsAreRefused(t *testing.T) {
 	t.Parallel()
 	var down error
 	b := pages(t, func(o *api.Options) {
-		o.Keys = keyring.New(func(context.Context) ([]byte, error) { return []byte(strings.Repeat("k", keyring.Size)), down })
+		o.Keys = wire.NewKeyRing(func(context.Context) ([]byte, error) { return []byte(strings.Repeat("k", wire.KeySize)), down })
 	})
 	c := url.QueryEscape(b.cursor("limit=2"))
 	down = errors.New("WRONGTYPE")
@@ -167,7 +166,7 @@ func TestABulkRedrivesCursorLeadsOn(t *testing.T) {
 }
 
 func FuzzCursor(f *testing.F) {
-	b := pages(f, func(o *api.Options) { o.Keys = keyring.Fixed([]byte(strings.Repeat("k", keyring.Size))) })
+	b := pages(f, func(o *api.Options) { o.Keys = wire.FixedKey([]byte(strings.Repeat("k", wire.KeySize))) })
 	good := b.cursor("limit=2")
 	for _, s := range []string{good[:20], good + "AAAA", "", "e30", "eyJwIjoiYXBwMTpvcmRlcnMiLCJ2IjoibmFuIiwiayI6ImEifQ", "=", "\x00", "A",
 		strings.Repeat("A", 2048), strings.Repeat("_", 2049), "{\"p\":1}"} {

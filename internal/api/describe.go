@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"time"
 
-	"notifier/internal/holds"
 	"notifier/internal/notice"
+	"notifier/internal/receivers"
 )
 
 // The details of changes of receivers in the audit. The pages note the same ones.
 
 // PauseDetail describes a pause. A zero until means no end.
-func PauseDetail(r holds.Receiver, until time.Time) string {
+func PauseDetail(r receivers.Receiver, until time.Time) string {
 	if until.IsZero() {
 		return r.String()
 	}
@@ -20,7 +20,7 @@ func PauseDetail(r holds.Receiver, until time.Time) string {
 }
 
 // ResumeDetail describes a resume that spreads the held notices over a time.
-func ResumeDetail(r holds.Receiver, over time.Duration) string {
+func ResumeDetail(r receivers.Receiver, over time.Duration) string {
 	if over == 0 {
 		return r.String()
 	}
@@ -28,7 +28,7 @@ func ResumeDetail(r holds.Receiver, over time.Duration) string {
 }
 
 // LimitDetail describes the limits of a receiver.
-func LimitDetail(l *holds.Limit) string {
+func LimitDetail(l *receivers.Limit) string {
 	return fmt.Sprintf("%s: rate %s, concurrency %d", l.String(), cmp.Or(RateText(l.Rate), "0"), l.Concurrency)
 }
 

@@ -31,7 +31,7 @@
 //
 // A client has access only to keys that begin with its prefix. A call for another key is answered without a read from
 // Redis. So neither the answer nor its duration shows whether a notice with that key exists. The role of the client
-// decides which calls it may make; see [access.Role].
+// decides which calls it may make; see [auth.Role].
 //
 // # Bodies
 //

@@ -5,12 +5,11 @@ import (
 	"time"
 
 	"notifier/internal/audit"
+	"notifier/internal/auth"
 	"notifier/internal/fleet"
 	"notifier/internal/notice"
-	"notifier/internal/sampler"
+	"notifier/internal/problems"
 	"notifier/internal/schedule"
-	"notifier/internal/session"
-	"notifier/internal/stats"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -32,10 +31,11 @@ type Engine interface {
 	Numberer
 	Tapper
 	Redirector
-	sampler.Recorder
-	sampler.Changes
+	Jobber
+	problems.Recorder
+	problems.Changes
 	audit.Keeper
-	session.Register
+	auth.Register
 	// Now returns the time of Redis's clock.
 	Now() time.Time
 }
@@ -73,12 +73,12 @@ type Finder interface {
 type Changer interface {
 	Cancel(ctx context.Context, key string) (store.Change, error)
 	Fire(ctx context.Context, key string) (store.Change, error)
-	Redrive(ctx context.Context, key string) (store.Change, error)
+	Redrive(ctx context.Context, key string, x notice.Expiry) (store.Change, error)
 	Reschedule(ctx context.Context, key string, due time.Time, delay time.Duration) (store.Change, error)
 	// Readdress changes url and headers, and the due time if when is not nil. was is the notice before the change.
 	Readdress(ctx context.Context, key string, x notice.Address, when *store.When) (c store.Change, was *notice.Notice, err error)
-	// Resend sends the delivered or dead notice of an id and an ending once more; the error is a *replay.Refusal if it cannot.
-	Resend(ctx context.Context, key, id string, ending int) (store.Change, error)
+	// Resend sends the delivered or dead notice of an id and an ending once more; the error is a *jobs.Refusal if it cannot.
+	Resend(ctx context.Context, key, id string, ending int, x notice.Expiry) (store.Change, error)
 }
 
 // Reporter applies a consumer's report on one attempt of a notice from a list or stream. If the key
@@ -110,14 +110,14 @@ type Counter interface {
 	Counts(ctx context.Context) (list []store.Counts, missing []wire.Lost, err error)
 	// DeadCauses counts the dead letters that died since a time (zero = all) by prefix and cause. The count may be a little older.
 	DeadCauses(ctx context.Context, since time.Time) (store.DeadCount, error)
-	Stats() []stats.RouteStats
+	Stats() []fleet.RouteStats
 	// Recorded returns the prefixes that are recorded for workers.
-	Recorded(ctx context.Context) ([]stats.Recorded, error)
+	Recorded(ctx context.Context) ([]fleet.Recorded, error)
 }
 
 // Prober reports whether this process is ready.
 type Prober interface {
-	Ready(ctx context.Context) stats.Readiness
+	Ready(ctx context.Context) fleet.Readiness
 }
 
 // Musterer lists the instances.

@@ -7,7 +7,9 @@ const (
 
 	exampleSchedule = `{"key": "app1:orders:paid:4711", "delay": "15s", "url": "https://shop.example/hooks", "body": {"order": 4711, "paid": "12.90"}}`
 
+	exampleJob        = `{"kind": "cancel", "prefix": "app1:orders", "host": "shop.example", "rate": "100/s", "dry_run": true}`
 	exampleRedirect   = `{"from": "https://shop.example/hooks", "to": "https://new.example/hooks", "dry_run": true}`
+	exampleRecurrence = `{"cron": "0 2 * * *", "zone": "Asia/Shanghai", "body": {"settle": "books"}}`
 	exampleReschedule = `{"delay": "1h30m"}`
 
 	exampleResend = `{"id": "` + exampleID + `", "ending": 1}`

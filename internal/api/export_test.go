@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 )
 
 // SetTapTimes changes the times of streams that are opened later; zero leaves one as it is.
@@ -21,4 +21,4 @@ func SetTapTimes(h http.Handler, write, beat, recheck time.Duration) {
 }
 
 // SetClients replaces the clients.
-func SetClients(h http.Handler, list []access.Client) { h.(*api).clients = access.NewClients(list) }
+func SetClients(h http.Handler, list []auth.Client) { h.(*api).clients = auth.NewClients(list) }

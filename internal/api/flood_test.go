@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/access"
 	"notifier/internal/api"
+	"notifier/internal/auth"
+	"notifier/internal/testkit"
 )
 
 // unfinished sends the beginning of a batch, without a length unless declared > 0, and
@@ -84,13 +85,12 @@ func TestUnfinishedBatchesHoldBoundedMemory(t *testing.T) {
 				_ = conn.Close()
 			}
 			body := `[{"key":"app1:jobs:t:1","body_text":"` + strings.Repeat("x", 200<<10) + `"}]`
-			for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) { // sleep: until the server notices the closed connections
-				if a := b.as("token-of-one").do("POST", "/v1/notices/batch", body); a.status == 201 {
-					break
-				} else if time.Now().After(end) {
-					t.Fatalf("memory was not given back: %d %s", a.status, a.raw)
+			testkit.Await(t, func() error {
+				if a := b.as("token-of-one").do("POST", "/v1/notices/batch", body); a.status != 201 {
+					return fmt.Errorf("memory was not given back: %d %s", a.status, a.raw)
 				}
-			}
+				return nil
+			})
 		})
 	}
 }
@@ -149,8 +149,8 @@ func TestClientsAreHeldToTheirRate(t *testing.T) {
 	t.Parallel()
 	calls := counted{}
 	b := newBench(t, func(o *api.Options) {
-		o.Clients = []access.Client{{Name: "slow", Token: "token-of-slow", Role: access.Produce, Rate: 1.0 / 3600},
-			{Name: "other", Token: "token-of-other", Role: access.Produce}}
+		o.Clients = []auth.Client{{Name: "slow", Token: "token-of-slow", Role: auth.Produce, Rate: 1.0 / 3600},
+			{Name: "other", Token: "token-of-other", Role: auth.Produce}}
 		o.Observer = calls
 	})
 	slow, other := b.as("token-of-slow"), b.as("token-of-other")
@@ -175,7 +175,7 @@ func TestClientsAreHeldToTheirRate(t *testing.T) {
 func TestBatchCountsAsARequestForEach100Items(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(o *api.Options) {
-		o.Clients = []access.Client{{Name: "slow", Token: "token-of-slow", Role: access.Produce, Rate: 0.01}}
+		o.Clients = []auth.Client{{Name: "slow", Token: "token-of-slow", Role: auth.Produce, Rate: 0.01}}
 	}).as("token-of-slow")
 	var lines strings.Builder
 	for i := range 1000 {
@@ -193,7 +193,7 @@ func TestBatchCountsAsARequestForEach100Items(t *testing.T) {
 func TestBodyCountsAsARequestForEach64KiB(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(o *api.Options) {
-		o.Clients = []access.Client{{Name: "slow", Token: "token-of-slow", Role: access.Produce, Rate: 0.01}}
+		o.Clients = []auth.Client{{Name: "slow", Token: "token-of-slow", Role: auth.Produce, Rate: 0.01}}
 	}).as("token-of-slow")
 	b.do("POST", "/v1/notices/batch", `{"key":"app1:jobs:t:1"`+strings.Repeat(`,"x":1`, 100_000)+"}\n").is(207)
 	a := b.do("GET", "/v1/routes", "").is(429)

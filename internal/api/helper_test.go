@@ -11,8 +11,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"notifier/internal/access"
 	"notifier/internal/api"
+	"notifier/internal/auth"
 	"notifier/internal/engine/enginetest"
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -52,7 +52,7 @@ func newBench(t testing.TB, change ...func(*api.Options)) *bench {
 	t.Helper()
 	table := routes(t)
 	b := &bench{t: t, engine: enginetest.New(t, table)}
-	o := api.Options{Engine: b.engine, Routes: table, Version: "test", Loopback: true}
+	o := api.Options{Engine: b.engine, Routes: table, Version: "test", Loopback: true, Recurrences: b.engine.Recurrences()}
 	for _, f := range change {
 		f(&o)
 	}
@@ -61,9 +61,9 @@ func newBench(t testing.TB, change ...func(*api.Options)) *bench {
 }
 
 func withClients(o *api.Options) {
-	o.Clients = []access.Client{{Name: "all", Token: "token-of-all", Role: access.Admin}, {Name: "one", Token: "token-of-one", Prefix: "app1",
-		Role: access.Admin},
-		{Name: "two", Token: "token-of-two", Prefix: "app2", Role: access.Admin}}
+	o.Clients = []auth.Client{{Name: "all", Token: "token-of-all", Role: auth.Admin}, {Name: "one", Token: "token-of-one", Prefix: "app1",
+		Role: auth.Admin},
+		{Name: "two", Token: "token-of-two", Prefix: "app2", Role: auth.Admin}}
 }
 
 // as is the same API with another token.

@@ -27,6 +27,7 @@ type Historian interface {
 	Find(ctx context.Context, q history.Query) (history.Page, error)
 	// Latest is the last ending under a key; ok is false if there is none.
 	Latest(ctx context.Context, key string) (row history.Row, ok bool, err error)
+	MonthReport(ctx context.Context, q history.ReportQuery) (*history.Report, error)
 }
 
 // Eraser erases finalized notices.

@@ -88,6 +88,41 @@ func (b *bench) endings(query string) (list []ending) {
 	}
 }
 
+func TestReportIsWithinTheScope(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, withClients, withHistory(remembers(t)))
+	all, one := b.as("token-of-all"), b.as("token-of-one")
+	type report struct {
+		Since, Until string
+		Total        api.ReportLine
+		Items        []api.ReportLine
+		Groups       int
+	}
+	ask := func(b *bench, query string) (r report) {
+		b.do("GET", "/v1/reports/2026-11?"+query, "").is(http.StatusOK).into(&r)
+		return r
+	}
+	if r := ask(all, "&limit=1"); r.Total.Notices != 20 || r.Total.Dead != 2 || r.Total.Replaced != 2 || r.Total.FirstAttempt != 16 ||
+		r.Groups != 2 || len(r.Items) != 1 || r.Items[0].Name != "shop.example" || r.Items[0].WithinMinute != 2 {
+		t.Errorf("%+v", r)
+	}
+	if r := ask(one, "&by=type"); r.Total.Notices != 10 || r.Groups != 1 || r.Items[0].Name != "app1:orders:paid" {
+		t.Errorf("%+v", r)
+	}
+	if r := ask(one, "&prefix=app2"); r.Total.Notices != 0 || len(r.Items) != 0 {
+		t.Errorf("%+v", r)
+	}
+	r := ask(all, "&zone=Asia/Kolkata&by=route")
+	if r.Since != "2026-10-31T18:30:00.000Z" || r.Until != "2026-11-30T18:30:00.000Z" || r.Total.Notices != 20 || r.Groups != 2 {
+		t.Errorf("%+v", r)
+	}
+	one.do("GET", "/v1/reports/2026-11/csv", "").is(http.StatusOK).says("shop.example,9,8,8,", "total,10,")
+	for _, path := range []string{"11", "2026-13", "this?zone=Nowhere", "this?by=host", "this?limit=0"} {
+		all.do("GET", "/v1/reports/"+path, "").is(http.StatusUnprocessableEntity)
+	}
+	newBench(t).do("GET", "/v1/reports/2026-11", "").is(http.StatusNotFound)
+}
+
 func TestHistoryIsFoundWithinTheScope(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, withClients, withHistory(remembers(t)))
@@ -204,7 +239,18 @@ func (h oneEnding) Erase(ctx context.Context, _ history.Erasure) (history.Erased
 }
 
 // broken is a history that does not answer.
+func (h oneEnding) MonthReport(ctx context.Context, _ history.ReportQuery) (*history.Report, error) {
+	if _, _, err := h.Counts(ctx); err != nil {
+		return nil, fmt.Errorf("%w: %w", history.ErrUnavailable, err)
+	}
+	return &history.Report{Total: history.Line{Notices: 1}, Groups: 1, Lines: []history.Line{{Notices: 1, Name: "shop.example"}}}, nil
+}
+
 type broken struct{ err error }
+
+func (h broken) MonthReport(context.Context, history.ReportQuery) (*history.Report, error) {
+	return nil, h.err
+}
 
 func (h broken) Find(context.Context, history.Query) (history.Page, error) {
 	return history.Page{}, h.err

@@ -15,10 +15,9 @@ import (
 	"notifier/internal/audit"
 	"notifier/internal/engine/enginetest"
 	"notifier/internal/fleet"
-	"notifier/internal/health"
-	"notifier/internal/holds"
+	"notifier/internal/jobs"
 	"notifier/internal/notice"
-	"notifier/internal/redirect"
+	"notifier/internal/receivers"
 	"notifier/internal/store"
 )
 
@@ -27,9 +26,10 @@ import (
 type besides struct{ *enginetest.Engine }
 
 // Health has a failing receiver of the other client.
-func (b besides) Health(context.Context) ([]health.Route, error) {
-	return []health.Route{{Prefix: "app2", Counted: friday, Receivers: []health.Receiver{{Name: "shop.example:443", Since: friday, Failures: 3,
-		LastAttempt: friday, Status: 500, Reason: "status_5xx", Waiting: 2}}}}, nil
+func (b besides) Health(context.Context) ([]receivers.RouteHealth, error) {
+	return []receivers.RouteHealth{{Prefix: "app2", Counted: friday,
+		Receivers: []receivers.Health{{Name: "shop.example:443", Since: friday, Failures: 3,
+			LastAttempt: friday, Status: 500, Reason: "status_5xx", Waiting: 2}}}}, nil
 }
 
 func (b besides) fill(t *testing.T) {
@@ -43,11 +43,11 @@ func (b besides) fill(t *testing.T) {
 			b.Move("app2:jobs:t:"+id, to, notice.ReasonTimeout)
 		}
 	}
-	theirs := holds.Receiver{Host: "shop.example", Prefix: "app2"}
-	putRedirects(b.Engine, redirect.Redirect{ID: "rdr_zeta", State: redirect.Stopped, Client: "two",
-		Rule: redirect.Rule{From: "https://shop.example/hooks", To: "https://zeta.example/in", Prefix: "app2"}})
+	theirs := receivers.Receiver{Host: "shop.example", Prefix: "app2"}
+	putRedirects(b.Engine, jobs.Job{ID: "rdr_zeta", State: jobs.Stopped, Client: "two",
+		Rule: jobs.Rule{From: "https://shop.example/hooks", To: "https://zeta.example/in", Prefix: "app2"}})
 	errs = append(errs, b.PauseReceiver(ctx, "two", theirs, time.Time{}, 0),
-		b.LimitReceiver(ctx, "two", holds.Limit{Receiver: theirs, Rate: 42}),
+		b.LimitReceiver(ctx, "two", receivers.Limit{Receiver: theirs, Rate: 42}),
 		b.Engine.Pause(ctx, "app2"), b.Audit(ctx, audit.Entry{Action: audit.Cancel, Key: "app2:jobs:t:3", Client: "two", Result: audit.Done}),
 		b.BeginSession(ctx, "two", "", "zeta", time.Hour), b.KeepLink(ctx, "two", "zeta", "two", time.Hour))
 	b.Tell(fleet.Figures{Routes: map[string]fleet.RouteFigures{"app2": {InFlight: 4242}},

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 	"notifier/internal/route"
 	"notifier/internal/sign"
 )
@@ -19,7 +19,7 @@ const keySetType = "application/jwk-set+json"
 // address may make 5 calls a second.
 type KeySet struct {
 	body  []byte
-	limit *access.Anonymous
+	limit *auth.Anonymous
 }
 
 // NewKeySet makes a KeySet.
@@ -29,7 +29,7 @@ func NewKeySet(routes *route.Table) *KeySet {
 		keys = append(keys, r.SignKeys...)
 	}
 
-	return &KeySet{body: sign.Set(keys), limit: access.NewAnonymous()}
+	return &KeySet{body: sign.Set(keys), limit: auth.NewAnonymous()}
 }
 
 // ServeHTTP implements http.Handler.
@@ -40,7 +40,7 @@ func (k *KeySet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (k *KeySet) answer(w http.ResponseWriter, r *http.Request) *Problem {
-	if !k.limit.Admit(access.OriginOf(r).Address, time.Now()) {
+	if !k.limit.Admit(auth.OriginOf(r).Address, time.Now()) {
 		return problem(http.StatusTooManyRequests,
 			"this address makes too many calls without a token; repeat the call in 1 s").with("Retry-After", "1")
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 	"notifier/internal/codec"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
@@ -35,8 +35,10 @@ var (
 		"The cursor of the page before; opaque, and valid for the same client and query only. After a 400 that names it, start again " +
 			"without a cursor.",
 		""}
-	paramCalled = parameter{"host", "The host that is called, without port.", "shop.example"}
-	paramRate   = parameter{"rate", "Redriven notices are due one after the other at this rate instead of at once.", "5/s"}
+	paramCalled  = parameter{"host", "The host that is called, without port.", "shop.example"}
+	paramRate    = parameter{"rate", "Redriven notices are due one after the other at this rate instead of at once.", "5/s"}
+	paramExpires = parameter{"expires", "When the notice expires now: a time, or the time from now. Required (422) if it has " +
+		"expired; by default its expiry stays.", "10m"}
 	paramDryRun = parameter{"dry_run", "true: count and change nothing.", "true"}
 )
 
@@ -294,7 +296,7 @@ func (a *api) choose(ctx context.Context, q *store.Query, c caller, name string)
 
 	for _, p := range append(all, unrouted...) {
 		// A prefix without such keys costs a call, and a page takes few.
-		if c.Meets(p) && (access.Caller{Prefix: q.Prefix}).Meets(p) {
+		if c.Meets(p) && (auth.Caller{Prefix: q.Prefix}).Meets(p) {
 			q.Routes = append(q.Routes, p)
 		}
 	}

@@ -18,8 +18,8 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -51,7 +51,7 @@ func (l *live) Handle(_ context.Context, _ *route.Route, n *notice.Notice) notic
 
 func newLive(t *testing.T, change ...func(*api.Options)) *live {
 	t.Helper()
-	srv, table := redistest.Shared(t), routes(t)
+	srv, table := testkit.SharedRedis(t), routes(t)
 	conn, err := wire.Open(wire.Address{URL: srv.URL()})
 	if err != nil {
 		t.Fatal(err)
@@ -74,12 +74,7 @@ func newLive(t *testing.T, change ...func(*api.Options)) *live {
 	})
 	l.bench = newBench(t, append(change, func(o *api.Options) { o.Engine = l.engine })...)
 	// Writes are refused until the engine has read the layout.
-	for limit := time.Now().Add(60 * time.Second); l.do("GET", "/readyz", "").status != 200; {
-		if time.Now().After(limit) {
-			t.Fatal("not ready within a minute")
-		}
-		time.Sleep(5 * time.Millisecond) // sleep: the step of a poll that has a limit
-	}
+	testkit.Until(t, "ready", func() bool { return l.do("GET", "/readyz", "").status == 200 })
 	return l
 }
 

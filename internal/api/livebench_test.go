@@ -16,14 +16,14 @@ import (
 	"notifier/internal/engine"
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
 // BenchmarkLiveBatch is schedule over HTTP in batches of 500 by 8 callers, with
 // a real Redis; one operation is one notice.
 func BenchmarkLiveBatch(b *testing.B) {
-	srv, table := redistest.Shared(b), routes(b)
+	srv, table := testkit.SharedRedis(b), routes(b)
 	conn, err := wire.Open(wire.Address{URL: srv.URL()})
 	if err != nil {
 		b.Fatal(err)

@@ -13,8 +13,8 @@ import (
 func TestAnswersSayWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, withClients)
-	calls := [][2]string{{"GET", "/v1/notices"}, {"GET", "/v1/stats"}, {"GET", "/v1/dead"}, {"POST", "/v1/routes/fixed/redrive"},
-		{"POST", "/v1/routes/fixed/redrive?dry_run=true"}}
+	calls := [][2]string{{"GET", "/v1/notices"}, {"GET", "/v1/stats"}, {"GET", "/v1/routes"}, {"GET", "/v1/dead"},
+		{"POST", "/v1/routes/fixed/redrive"}, {"POST", "/v1/routes/fixed/redrive?dry_run=true"}}
 	for _, c := range calls {
 		if a := b.as("token-of-all").do(c[0], c[1], "").is(200); strings.Contains(a.raw, "missing") {
 			t.Errorf("%s: nothing is missing: %s", c[1], a.raw)

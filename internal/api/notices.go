@@ -8,12 +8,12 @@ import (
 	"strconv"
 	"time"
 
-	"notifier/internal/access"
 	"notifier/internal/audit"
+	"notifier/internal/auth"
 	"notifier/internal/codec"
 	"notifier/internal/history"
+	"notifier/internal/jobs"
 	"notifier/internal/notice"
-	"notifier/internal/replay"
 	"notifier/internal/store"
 )
 
@@ -85,7 +85,7 @@ type operated struct {
 func (a *api) operate(w http.ResponseWriter, r *http.Request, at site, o operated) error {
 	return a.change(w, r, at, o.verb, func() (store.Change, error) {
 		c, err := o.do(r.Context(), at.param)
-		var refused *replay.Refusal
+		var refused *jobs.Refusal
 		if errors.As(err, &refused) {
 			p := problem(http.StatusConflict, "%v", err)
 			p.State = string(refused.State)
@@ -135,16 +135,36 @@ func (a *api) fire(w http.ResponseWriter, r *http.Request, at site) error {
 }
 
 func (a *api) redrive(w http.ResponseWriter, r *http.Request, at site) error {
-	if err := empty(w, r); err != nil {
+	q, p := queryOf(r, []parameter{paramExpires})
+	if p != nil {
+		return p
+	}
+	if err := noBody(w, r); err != nil {
 		return err
 	}
-	return a.operate(w, r, at, operated{action: audit.Redrive, verb: "redriven", do: a.changer.Redrive})
+
+	var f codec.Faults
+	var x notice.Expiry
+	if s := q.Get(paramExpires.name); s != "" {
+		x = codec.ExpiryField(&f, "query."+paramExpires.name, s)
+	}
+
+	if p := refusal(f); p != nil {
+		return p
+	}
+
+	return a.operate(w, r, at, operated{action: audit.Redrive, verb: "redriven",
+		do: func(ctx context.Context, key string) (store.Change, error) {
+			return a.changer.Redrive(ctx, key, x)
+		}})
 }
 
 // ResendRequest is the body of POST /v1/notices/{key}/resend.
 type ResendRequest struct {
 	ID     string `json:"id" doc:"The notice's webhook-id."`
 	Ending int    `json:"ending" minimum:"1" doc:"The notice's ending, as an answer showed it."`
+	// Expires is set if the expiry changes.
+	Expires codec.Expiry `json:"expires,omitzero" doc:"When the notice expires now: a time, or the time from now, such as 10m. Required (422) if it has expired. By default its expiry stays. A notice that is read from the history has none."`
 }
 
 // resend serves POST /v1/notices/{key}/resend.
@@ -168,7 +188,7 @@ func (a *api) resend(w http.ResponseWriter, r *http.Request, at site) error {
 	}
 
 	err := a.operate(w, r, at, operated{action: audit.Resend, verb: "resent", do: func(ctx context.Context, key string) (store.Change, error) {
-		return a.changer.Resend(ctx, key, q.ID, q.Ending)
+		return a.changer.Resend(ctx, key, q.ID, q.Ending, notice.Expiry(q.Expires))
 	}})
 	if errors.Is(err, history.ErrUnavailable) || errors.Is(err, history.ErrNewer) {
 		return a.historyProblem(err)
@@ -221,9 +241,9 @@ type readdressing struct {
 }
 
 func (a *api) readdress(w http.ResponseWriter, r *http.Request, at site, q readdressing) error {
-	if !at.Role.Includes(access.Operate) {
+	if !at.Role.Includes(auth.Operate) {
 		return problem(http.StatusForbidden, "client %s has the role %s, and a change of url or headers needs %s", at.Name, at.Role,
-			access.Operate)
+			auth.Operate)
 	}
 
 	x := notice.Address{URL: string(q.URL), KeepHeaders: q.KeepHeaders}

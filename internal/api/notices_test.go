@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"notifier/internal/api"
+	"notifier/internal/fleet"
 	"notifier/internal/notice"
-	"notifier/internal/stats"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -222,13 +222,13 @@ func TestRoutesAndStats(t *testing.T) {
 	}
 	b.do("POST", "/v1/routes/orders/resume", `{"x":1}`).is(422)
 	b.do("POST", "/v1/routes/orders/resume", "").is(200).says(`"paused":false`)
-	b.engine.SetReady(stats.Readiness{Reasons: []string{"redis is not reached"}})
+	b.engine.SetReady(fleet.Readiness{Reasons: []string{"redis is not reached"}})
 	b.do("GET", "/healthz", "").is(200)
 	if a := b.do("GET", "/readyz", ""); a.status != 503 || !strings.Contains(a.raw, "redis is not reached") {
 		t.Errorf("%d %s", a.status, a.raw)
 	}
-	b.engine.SetReady(stats.Readiness{Ready: true,
-		Degraded: []stats.Condition{{Reason: "no subscription"}, {Reason: "data lost", Urgent: true}}})
+	b.engine.SetReady(fleet.Readiness{Ready: true,
+		Degraded: []fleet.Condition{{Reason: "no subscription"}, {Reason: "data lost", Urgent: true}}})
 	b.do("GET", "/readyz", "").is(200).says(`{"ready":true,"degraded":true,"reasons":["no subscription","data lost"]}`)
 }
 
@@ -240,8 +240,8 @@ func (l leftover) Counts(ctx context.Context) ([]store.Counts, []wire.Lost, erro
 	return append(all, store.Counts{Prefix: "app2:gone", Pending: 3}), missing, err
 }
 
-func (l leftover) Stats() []stats.RouteStats {
-	return []stats.RouteStats{{Prefix: "app2", InFlight: 2, Outcomes: map[notice.Outcome]int64{notice.OutcomeHanded: 7},
+func (l leftover) Stats() []fleet.RouteStats {
+	return []fleet.RouteStats{{Prefix: "app2", InFlight: 2, Outcomes: map[notice.Outcome]int64{notice.OutcomeHanded: 7},
 		LatenessP50: 500 * time.Microsecond,
 		LatenessP99: 1500 * time.Microsecond}}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 	"notifier/internal/route"
 )
 
@@ -56,7 +56,9 @@ var tags = []*huma.Tag{
 	{Name: "routes", Description: "Routes and their numbers."},
 	{Name: "history", Description: "Finalized notices in the history database."},
 	{Name: "replays", Description: "Finalized notices that are sent again."},
+	{Name: "jobs", Description: "Changes of many notices at a rate, with progress: cancel pending ones, redrive or purge dead letters."},
 	{Name: "redirects", Description: "New addresses for the pending notices of receivers that have moved."},
+	{Name: "recurrences", Description: "Recurring notices: cron expressions and intervals."},
 	{Name: "receivers", Description: "Pauses, limits and figures of single receivers."},
 	{Name: "portal-links", Description: "Links to the pages for one merchant."},
 	{Name: "audit", Description: "Calls of operators."},
@@ -70,7 +72,7 @@ func tag(op *operation) string {
 		return "reports"
 	case op.id == "stats" || op.id == "dead" || op.id == "problems":
 		return "routes"
-	case strings.HasPrefix(op.id, "search"):
+	case strings.HasPrefix(op.id, "search"), op.id == "monthReport", op.id == "reportFile":
 		return "history"
 	case op.segments[0] != "v1" || op.id == "instances" || op.id == "tap":
 		return "service"
@@ -129,15 +131,16 @@ func describe(op *operation, registry huma.Registry) *huma.Operation {
 		Method: op.method, Path: op.path, OperationID: op.id, Summary: op.summary, Description: op.about,
 		Tags: []string{tag(op)}, Responses: map[string]*huma.Response{},
 	}
-	if op.role != access.Public {
+	if op.role != auth.Public {
 		h.Security = []map[string][]string{{"token": {op.role.String()}}}
 	}
 
 	for _, segment := range op.segments {
 		if name, ok := strings.CutPrefix(segment, "{"); ok {
 			name = strings.TrimSuffix(name, "}")
-			about := map[string]string{"key": "The notice's key: app:module:type:id.", "name": "The route's name.",
-				"id": "The id of the link, or of the replay; client:id if several clients have a replay of that id."}[name]
+			about := map[string]string{"key": "app:module:type:id of a notice, app:module:type:name of a recurrence.", "name": "The route's name.",
+				"month": "The month, such as 2026-11; this is the present one.",
+				"id":    "The id of the link, job or replay; client:id if several clients have a replay of that id."}[name]
 			h.Parameters = append(h.Parameters, &huma.Param{Name: name, In: "path", Required: true, Description: about,
 				Schema: &huma.Schema{Type: huma.TypeString}})
 		}
@@ -199,7 +202,7 @@ func success(op *operation, status int, registry huma.Registry) *huma.Response {
 		}
 	case op.id == "metrics":
 		r.Content = map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}}
-	case op.id == "searchFile":
+	case op.id == "searchFile", op.id == "reportFile":
 		r.Content = map[string]*huma.MediaType{"text/csv": {Schema: &huma.Schema{Type: huma.TypeString}}}
 	case op.id == "tap":
 		r.Content = map[string]*huma.MediaType{eventStreamType: {Schema: &huma.Schema{Type: huma.TypeString}}}

@@ -9,12 +9,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"notifier/internal/access"
 	"notifier/internal/audit"
+	"notifier/internal/auth"
 	"notifier/internal/codec"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/session"
 )
 
 // PortalLinkRequest is the body of POST /v1/portal-links.
@@ -54,7 +53,7 @@ func (a *api) portalLink(w http.ResponseWriter, r *http.Request, at site) error 
 		return err
 	}
 
-	scope := session.LinkScope{Prefix: q.Prefix, Audience: q.Audience, Host: hostMember(q.Host, &f), Label: q.Label, Resend: q.Resend}
+	scope := auth.LinkScope{Prefix: q.Prefix, Audience: q.Audience, Host: hostMember(q.Host, &f), Label: q.Label, Resend: q.Resend}
 	checkLabel(q.Label, &f)
 	if q.Resend && q.Host == "" {
 		f.Add("body.resend", true, "needs host: a link resends notices of one host only")
@@ -66,13 +65,13 @@ func (a *api) portalLink(w http.ResponseWriter, r *http.Request, at site) error 
 		}
 	}
 
-	life := session.DefaultLink
+	life := auth.DefaultLink
 	if q.TTL != nil {
 		life = q.TTL.Span
 	}
 
-	if life < session.MinLink || life > session.MaxLink {
-		f.Add("body.ttl", notice.Short(life), "want a duration from %s to %s", notice.Short(session.MinLink), notice.Short(session.MaxLink))
+	if life < auth.MinLink || life > auth.MaxLink {
+		f.Add("body.ttl", notice.Short(life), "want a duration from %s to %s", notice.Short(auth.MinLink), notice.Short(auth.MaxLink))
 	}
 
 	if err := keys.CheckPrefix(scope.Prefix); scope.Prefix == "" {
@@ -91,19 +90,19 @@ func (a *api) portalLink(w http.ResponseWriter, r *http.Request, at site) error 
 // checkLabel adds the fault of a label that a page cannot show in one line.
 func checkLabel(label string, f *codec.Faults) {
 	shown := func(r rune) bool { return r != utf8.RuneError && unicode.IsPrint(r) }
-	if len(label) > session.MaxLabel || strings.TrimSpace(label) != label ||
+	if len(label) > auth.MaxLabel || strings.TrimSpace(label) != label ||
 		strings.ContainsFunc(label, func(r rune) bool { return !shown(r) }) {
-		f.Add("body.label", codec.Clip(label, 100), "want at most %d bytes of printable text without spaces around it", session.MaxLabel)
+		f.Add("body.label", codec.Clip(label, 100), "want at most %d bytes of printable text without spaces around it", auth.MaxLabel)
 	}
 }
 
-func (a *api) makeLink(w http.ResponseWriter, r *http.Request, at site, scope session.LinkScope, life time.Duration) error {
+func (a *api) makeLink(w http.ResponseWriter, r *http.Request, at site, scope auth.LinkScope, life time.Duration) error {
 	link, err := a.sessions.MakeLink(r.Context(), at.Caller, scope, life)
-	var full *session.LinksFull
+	var full *auth.LinksFull
 	if errors.As(err, &full) {
 		return problem(http.StatusConflict, "%v: DELETE /v1/portal-links/{id}", full)
 	}
-	if errors.Is(err, session.ErrScope) {
+	if errors.Is(err, auth.ErrScope) {
 		return problem(http.StatusForbidden, "this client may only create links for keys under %s", at.Prefix)
 	}
 	if err != nil {
@@ -125,8 +124,8 @@ func (a *api) makeLink(w http.ResponseWriter, r *http.Request, at site, scope se
 
 	a.operated(r, at, audit.Entry{Action: audit.PortalLink, Prefix: scope.Prefix, Detail: detail + ", until " +
 		link.Expires.Format(time.RFC3339)}, nil)
-	to := url.URL{Scheme: "http", Host: r.Host, Path: session.LinkPath + link.Token}
-	if access.OriginOf(r).Secure {
+	to := url.URL{Scheme: "http", Host: r.Host, Path: auth.LinkPath + link.Token}
+	if auth.OriginOf(r).Secure {
 		to.Scheme = "https"
 	}
 
@@ -149,7 +148,7 @@ func (a *api) revokeLink(w http.ResponseWriter, r *http.Request, at site) error 
 	}
 
 	prefix, err := a.sessions.RevokeLink(r.Context(), at.Caller, at.param)
-	if errors.Is(err, session.ErrLink) {
+	if errors.Is(err, auth.ErrBadLink) {
 		return problem(http.StatusNotFound, "no link has this id: it has expired, was revoked, or never existed")
 	}
 

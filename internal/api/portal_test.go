@@ -9,31 +9,31 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/access"
 	"notifier/internal/api"
+	"notifier/internal/auth"
 	"notifier/internal/engine/enginetest"
-	"notifier/internal/keyring"
-	"notifier/internal/session"
+	"notifier/internal/wire"
 )
 
 // opened is what the pages see of a link.
-func (b *bench) opened(link string, clients []access.Client) (*session.Session, error) {
+func (b *bench) opened(link string, clients []auth.Client) (*auth.Session, error) {
 	b.t.Helper()
 	u, err := url.Parse(link)
-	if err != nil || u.Host != "localhost:8080" || !strings.HasPrefix(u.Path, session.LinkPath) || u.RawQuery != "" {
+	if err != nil || u.Host != "localhost:8080" || !strings.HasPrefix(u.Path, auth.LinkPath) || u.RawQuery != "" {
 		b.t.Fatalf("%q, %v", link, err)
 	}
-	office := session.New(session.Options{Keys: keyring.Fixed(make([]byte, keyring.Size)), Clients: access.NewClients(clients),
+	office := auth.NewSessions(auth.SessionOptions{Keys: wire.FixedKey(make([]byte, wire.KeySize)),
+		Clients:  auth.NewClients(clients),
 		Register: b.engine})
-	_, s, err := office.Enter(b.t.Context(), strings.TrimPrefix(u.Path, session.LinkPath))
+	_, s, err := office.Enter(b.t.Context(), strings.TrimPrefix(u.Path, auth.LinkPath))
 	return s, err
 }
 
 func TestPortalLinks(t *testing.T) {
 	t.Parallel()
-	var clients []access.Client
+	var clients []auth.Client
 	b := newBench(t, withClients, func(o *api.Options) {
-		o.Keys = keyring.Fixed(make([]byte, keyring.Size))
+		o.Keys = wire.FixedKey(make([]byte, wire.KeySize))
 		clients = o.Clients
 	})
 	all, one, two := b.as("token-of-all"), b.as("token-of-one"), b.as("token-of-two")
@@ -44,7 +44,7 @@ func TestPortalLinks(t *testing.T) {
 	}
 	link, id := a["url"].(string), a["id"].(string)
 	s, err := b.opened(link, clients)
-	if err != nil || s.Caller != (access.Caller{Name: "one", Prefix: "app1:orders", Role: access.Read}) || s.Host != "shop.example" ||
+	if err != nil || s.Caller != (auth.Caller{Name: "one", Prefix: "app1:orders", Role: auth.Read}) || s.Host != "shop.example" ||
 		s.Audience != "m17" || s.Label != "Shop Blue" || !s.Resend {
 		t.Fatalf("%+v, %v", s, err)
 	}
@@ -99,7 +99,7 @@ func TestPortalLinks(t *testing.T) {
 func fillLinks(e *enginetest.Engine, client string) {
 	w, later := e.Store().Wire(), float64(time.Now().Add(time.Hour).UnixMilli())
 	var list []redis.Z
-	for i := range session.MaxLinks {
+	for i := range auth.MaxLinks {
 		list = append(list, redis.Z{Score: later, Member: i})
 	}
 	if err := w.Redis.ZAdd(context.Background(), w.Space.ClientLinks(client), list...).Err(); err != nil {
@@ -109,7 +109,7 @@ func fillLinks(e *enginetest.Engine, client string) {
 
 func TestLinkBeyondTheShareIsAConflict(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, withClients, func(o *api.Options) { o.Keys = keyring.Fixed(make([]byte, keyring.Size)) })
+	b := newBench(t, withClients, func(o *api.Options) { o.Keys = wire.FixedKey(make([]byte, wire.KeySize)) })
 	fillLinks(b.engine, "one")
 	b.as("token-of-one").do("POST", "/v1/portal-links", `{"prefix":"app1"}`).is(409).says("this client has 100000 links",
 		"DELETE /v1/portal-links/{id}")

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"notifier/internal/codec"
-	"notifier/internal/phrase"
 	"notifier/internal/problems"
 )
 
@@ -80,11 +79,11 @@ func (a *api) problems(w http.ResponseWriter, r *http.Request, at site) error {
 }
 
 // explained returns the text of an error for callers.
-func explained(err error) phrase.Text {
+func explained(err error) problems.Text {
 	if p := Explain(err); p != nil {
-		return phrase.Plain(p.Detail)
+		return problems.Plain(p.Detail)
 	}
-	return phrase.Plain("Internal error. The log of the service has the cause.")
+	return problems.Plain("Internal error. The log of the service has the cause.")
 }
 
 func (a *api) problemOf(x *problems.Problem) FoundProblem {

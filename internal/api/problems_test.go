@@ -9,19 +9,18 @@ import (
 	"notifier/internal/api"
 	"notifier/internal/doctor"
 	"notifier/internal/fleet"
-	"notifier/internal/holds"
 	"notifier/internal/notice"
-	"notifier/internal/sampler"
-	"notifier/internal/stats"
+	"notifier/internal/problems"
+	"notifier/internal/receivers"
 )
 
 // TestProblemsAwaitsTheFirstChecks makes the first call after a start before the checks of doctor have reported.
 func TestProblemsAwaitsTheFirstChecks(t *testing.T) {
 	t.Parallel()
 	begun, report := make(chan struct{}), make(chan struct{})
-	var s *sampler.Sampler
+	var s *problems.Sampler
 	b := newBench(t, func(o *api.Options) {
-		s = sampler.New(sampler.Options{Engine: o.Engine, Routes: o.Routes, Health: o.Engine, Now: time.Now,
+		s = problems.NewSampler(problems.SamplerOptions{Engine: o.Engine, Routes: o.Routes, Health: o.Engine, Now: time.Now,
 			Examine: func(context.Context) (*doctor.Report, error) {
 				close(begun)
 				<-report
@@ -47,7 +46,7 @@ func TestProblemsAwaitsTheFirstChecks(t *testing.T) {
 func TestProblemsNamesMissingParts(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, withClients, func(o *api.Options) {
-		o.Sampler = sampler.New(sampler.Options{Engine: o.Engine, Routes: o.Routes, Health: o.Engine, Now: time.Now,
+		o.Sampler = problems.NewSampler(problems.SamplerOptions{Engine: o.Engine, Routes: o.Routes, Health: o.Engine, Now: time.Now,
 			Examine: func(context.Context) (*doctor.Report, error) { return nil, nil }})
 	})
 	if a := b.as("token-of-one").do("GET", "/v1/problems", "").is(200); strings.Contains(a.raw, `"unread"`) {
@@ -67,11 +66,12 @@ func TestProblems(t *testing.T) {
 		b.engine.Move(key, notice.Dead, notice.ReasonGone)
 	}
 
-	if err := b.engine.PauseReceiver(t.Context(), "all", holds.Receiver{Host: "shop.example", Prefix: "app1"}, time.Time{}, 0); err != nil {
+	if err := b.engine.PauseReceiver(t.Context(), "all", receivers.Receiver{Host: "shop.example", Prefix: "app1"}, time.Time{},
+		0); err != nil {
 		t.Fatal(err)
 	}
 
-	b.engine.SetReady(stats.Readiness{Ready: true, Degraded: []stats.Condition{{Reason: "no subscription"}}})
+	b.engine.SetReady(fleet.Readiness{Ready: true, Degraded: []fleet.Condition{{Reason: "no subscription"}}})
 	const full = "Redis is full (maxmemory): new notices are refused since 03:04:05 UTC"
 	b.engine.Tell(fleet.Figures{}, fleet.Instance{ID: "b", About: fleet.About{Label: "other-1"}, State: fleet.Alive,
 		Figures: fleet.Figures{Full: full}.Encode()})

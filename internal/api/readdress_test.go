@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"notifier/internal/access"
 	"notifier/internal/api"
+	"notifier/internal/auth"
 	"notifier/internal/notice"
 )
 
@@ -45,7 +45,7 @@ func TestReaddressChangesURLAndHeaders(t *testing.T) {
 func TestReaddressRefusals(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, withClients, func(o *api.Options) {
-		o.Clients = append(o.Clients, access.Client{Name: "producer", Token: "token-of-producer", Role: access.Produce})
+		o.Clients = append(o.Clients, auth.Client{Name: "producer", Token: "token-of-producer", Role: auth.Produce})
 	}).as("token-of-all")
 	const path = "/v1/notices/app1:orders:t:1"
 	b.do("POST", "/v1/notices", `{"key":"app1:orders:t:1","delay":"1h","url":"https://old.example/a"}`).is(201)

@@ -11,10 +11,9 @@ import (
 
 	"notifier/internal/codec"
 	"notifier/internal/fleet"
-	"notifier/internal/health"
-	"notifier/internal/holds"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/receivers"
 	"notifier/internal/route"
 	"notifier/internal/store"
 )
@@ -73,8 +72,8 @@ type receiverList struct {
 	at        site
 	host      string       // empty = all
 	route     *route.Route // nil = all
-	selection health.Selection
-	table     *holds.Table
+	selection receivers.Selection
+	table     *receivers.HoldTable
 	by        map[ReceiverName]*ReceiverFigures
 }
 
@@ -88,9 +87,10 @@ func (l *receiverList) choose(values url.Values) (limit int, p *Problem) {
 		}
 	}
 
-	l.selection = health.Selection{Contains: values.Get("contains"), State: health.State(values.Get("state")), Reason: values.Get("reason")}
-	if s := l.selection.State; s != "" && !slices.Contains(health.States, s) {
-		f.Add("query.state", codec.Clip(string(s), 60), "want one of %s", codec.Join(health.States))
+	l.selection = receivers.Selection{Contains: values.Get("contains"), State: receivers.State(values.Get("state")),
+		Reason: values.Get("reason")}
+	if s := l.selection.State; s != "" && !slices.Contains(receivers.States, s) {
+		f.Add("query.state", codec.Clip(string(s), 60), "want one of %s", codec.Join(receivers.States))
 	}
 
 	if s := l.selection.Reason; s != "" && !slices.Contains(notice.Reasons, notice.Reason(s)) {
@@ -118,8 +118,7 @@ func (l *receiverList) owns(prefix string) bool {
 
 // holds reports whether the list has a pause or limit for notices under a prefix.
 func (l *receiverList) holds(prefix string) bool {
-	return l.at.Owns(prefix) &&
-		(l.route == nil || prefix == "" || keys.HasPrefix(prefix, l.route.Prefix) || keys.HasPrefix(l.route.Prefix, prefix))
+	return l.at.Owns(prefix) && (l.route == nil || keys.Overlap(prefix, l.route.Prefix))
 }
 
 // of returns the figures of a receiver; nil if it was not asked for.
@@ -209,7 +208,7 @@ func (l *receiverList) entries(ctx context.Context) error {
 	return err
 }
 
-func (l *receiverList) healthOf(route *health.Route, hours map[string]health.Hour) {
+func (l *receiverList) healthOf(route *receivers.RouteHealth, hours map[string]receivers.Hour) {
 	for _, h := range route.Receivers {
 		x := l.receiver(route.Prefix, h.Name)
 		if x == nil {
@@ -294,12 +293,12 @@ func (l *receiverList) page(now time.Time, after string, limit int) (out Receive
 }
 
 // listed is the receiver as lists order and select it.
-func (x *ReceiverFigures) listed() health.Listed {
+func (x *ReceiverFigures) listed() receivers.Listed {
 	name, tie := x.Host, "host "+x.Prefix
 	if x.Audience != "" {
 		name, tie = x.Audience, "audience "+x.Prefix
 	}
 
-	return health.Listed{Name: name, Tie: tie, Since: time.Time(x.FailingSince), LastAttempt: time.Time(x.LastAttempt), Reason: x.Reason,
+	return receivers.Listed{Name: name, Tie: tie, Since: time.Time(x.FailingSince), LastAttempt: time.Time(x.LastAttempt), Reason: x.Reason,
 		Waiting: x.Waiting, Broken: x.Breaker != "", Paused: x.Paused, Limited: x.Rate != "" || x.Concurrency > 0}
 }

@@ -11,26 +11,25 @@ import (
 
 	"notifier/internal/audit"
 	"notifier/internal/codec"
-	"notifier/internal/health"
-	"notifier/internal/holds"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/receivers"
 	"notifier/internal/store"
 )
 
 // Holder pauses and limits single receivers, and reads their figures.
 type Holder interface {
 	// PauseReceiver and LimitReceiver return a *store.FullError if the client has used up its share.
-	PauseReceiver(ctx context.Context, client string, r holds.Receiver, until time.Time, over time.Duration) error
+	PauseReceiver(ctx context.Context, client string, r receivers.Receiver, until time.Time, over time.Duration) error
 	// ResumeReceiver reports whether the receiver was paused.
-	ResumeReceiver(ctx context.Context, r holds.Receiver, over time.Duration) (paused bool, err error)
-	LimitReceiver(ctx context.Context, client string, l holds.Limit) error
-	Holds(ctx context.Context) (*holds.Table, error)
+	ResumeReceiver(ctx context.Context, r receivers.Receiver, over time.Duration) (paused bool, err error)
+	LimitReceiver(ctx context.Context, client string, l receivers.Limit) error
+	Holds(ctx context.Context) (*receivers.HoldTable, error)
 	// HeldCounts returns for each pause, named by its field, the number of held notices by prefix of their route.
 	HeldCounts(ctx context.Context, pauses []string) ([]map[string]int64, error)
-	Health(ctx context.Context) ([]health.Route, error)
+	Health(ctx context.Context) ([]receivers.RouteHealth, error)
 	// LastHour returns the attempts of receivers by prefix of the route and receiver.
-	LastHour(ctx context.Context) (map[string]map[string]health.Hour, error)
+	LastHour(ctx context.Context) (map[string]map[string]receivers.Hour, error)
 }
 
 // mostPauses is the maximum number of pauses of which one answer has the held notices.
@@ -112,8 +111,8 @@ var (
 )
 
 // receiver checks the name of a receiver. A client with a prefix names receivers of its own notices only.
-func (n *ReceiverName) receiver(at site, f *codec.Faults) (holds.Receiver, *Problem) {
-	r := holds.Receiver{Prefix: strings.TrimSuffix(n.Prefix, ":"), Audience: n.Audience}
+func (n *ReceiverName) receiver(at site, f *codec.Faults) (receivers.Receiver, *Problem) {
+	r := receivers.Receiver{Prefix: strings.TrimSuffix(n.Prefix, ":"), Audience: n.Audience}
 	switch {
 	case (n.Host == "") == (n.Audience == ""):
 		f.Add("body.host", nil, "want host or audience, one of them")
@@ -146,6 +145,16 @@ func scopeOf(prefix string, at site, f *codec.Faults) (string, *Problem) {
 	}
 
 	return prefix, nil
+}
+
+// prefixMember returns the prefix of a request without a final colon.
+func prefixMember(given string, f *codec.Faults) string {
+	prefix := strings.TrimSuffix(given, ":")
+	if err := keys.CheckPrefix(prefix); prefix != "" && err != nil {
+		f.Add("body.prefix", codec.Clip(prefix, 100), "%s", codec.Clip(err.Error(), 200))
+	}
+
+	return prefix
 }
 
 func portMember(given string, f *codec.Faults) string {
@@ -239,7 +248,7 @@ func (a *api) limitReceiver(w http.ResponseWriter, r *http.Request, at site) err
 
 	name := ReceiverName{Host: q.Host, Prefix: q.Prefix}
 	x, p := name.receiver(at, &f)
-	l := holds.Limit{Receiver: x, Concurrency: q.Concurrency}
+	l := receivers.Limit{Receiver: x, Concurrency: q.Concurrency}
 	if q.Rate != "" && q.Rate != "0" {
 		rate, err := notice.ParseRate(q.Rate)
 		if l.Rate = rate; err != nil {
@@ -261,7 +270,7 @@ func (a *api) limitReceiver(w http.ResponseWriter, r *http.Request, at site) err
 		v})
 }
 
-func nameOf(r holds.Receiver) ReceiverName {
+func nameOf(r receivers.Receiver) ReceiverName {
 	return ReceiverName{Host: r.Host, Audience: r.Audience, Prefix: r.Prefix}
 }
 
@@ -305,7 +314,7 @@ func (a *api) answerReceiver(w http.ResponseWriter, r *http.Request, at site, v 
 
 	for i := range list {
 		v.Known = v.Known || at.Owns(list[i].Prefix) &&
-			slices.ContainsFunc(list[i].Receivers, func(x health.Receiver) bool { return sameHost(x.Name, v.Host) })
+			slices.ContainsFunc(list[i].Receivers, func(x receivers.Health) bool { return sameHost(x.Name, v.Host) })
 	}
 
 	return writeJSON(w, http.StatusOK, v)
@@ -313,5 +322,5 @@ func (a *api) answerReceiver(w http.ResponseWriter, r *http.Request, at site, v 
 
 // sameHost reports whether a receiver with its port is that host, with or without a port.
 func sameHost(receiver, host string) bool {
-	return host != "" && (receiver == host || health.Host(receiver) == host)
+	return host != "" && (receiver == host || receivers.Host(receiver) == host)
 }

@@ -126,6 +126,8 @@ func TestReceiversAreListedByPages(t *testing.T) {
 	one.do("GET", "/v1/receivers?state=broken&reason=x&limit=0", "").is(422).says("query.state", "query.reason", "query.limit")
 	one.do("GET", "/v1/receivers?route=jobs2", "").is(404)
 	b.as("token-of-two").do("GET", "/v1/receivers?route=orders", "").is(404)
+	one.do("POST", "/v1/receivers/pause", `{"host":"held.example","prefix":"app1:orders"}`).is(200)
+	one.do("GET", "/v1/receivers?route=orders&state=paused", "").is(200).says(`"host":"held.example"`)
 }
 
 func (a answer) lacks(texts ...string) {

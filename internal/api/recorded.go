@@ -14,7 +14,8 @@ import (
 // RecordedPrefix is a prefix that is recorded for workers.
 type RecordedPrefix struct {
 	Prefix  string      `json:"prefix" example:"shop:orders:close"`
-	Workers int         `json:"workers" doc:"Running workers with a handler for the prefix. 0: its notices wait until a worker starts, or the prefix is released."`
+	Workers int         `json:"workers" doc:"Running workers with a handler for the prefix. 0: its notices wait until a worker starts, or the prefix is released. -1: unknown, because the node that stores it does not answer."`
+	Handled codec.Stamp `json:"handled_at,omitzero" doc:"When a worker last reported a handler for the prefix, exact to 7 s. Absent: unknown."`
 	Pending int64       `json:"pending" doc:"Scheduled and claimed notices."`
 	Overdue int64       `json:"overdue" doc:"Pending notices that are due and not claimed."`
 	NextDue codec.Stamp `json:"next_due,omitzero" doc:"The earliest due time of pending notices without a running attempt."`
@@ -26,8 +27,8 @@ func (a *api) recorded(ctx context.Context, at site, counts map[string]store.Cou
 	for _, x := range list {
 		if at.Owns(x.Prefix) {
 			c := counts[x.Prefix]
-			out = append(out, RecordedPrefix{Prefix: x.Prefix, Workers: x.Workers, Pending: c.Pending, Overdue: c.Overdue,
-				NextDue: codec.Stamp(c.NextDue)})
+			out = append(out, RecordedPrefix{Prefix: x.Prefix, Workers: x.Workers, Handled: codec.Stamp(x.Handled),
+				Pending: c.Pending, Overdue: c.Overdue, NextDue: codec.Stamp(c.NextDue)})
 		}
 	}
 

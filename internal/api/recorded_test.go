@@ -12,6 +12,11 @@ func TestReleaseEndsTheRecordOfAPrefix(t *testing.T) {
 	all, one, two := b.as("token-of-all"), b.as("token-of-one"), b.as("token-of-two")
 	b.engine.Record("app2:batch:run", 0)
 	all.do("POST", "/v1/notices", `{"key":"app2:batch:run:1","delay":"1h"}`).is(201)
+	// The ladder is the worker's, unless the notice has its own.
+	if a := all.do("GET", "/v1/notices/app2:batch:run:1", "").is(200); strings.Contains(a.raw, "max_attempts") {
+		t.Errorf("the last attempt is not known: %s", a.raw)
+	}
+
 	b.engine.Record("app2:batch:check", 2)
 
 	two.do("GET", "/v1/routes", "").is(200).says(`"recorded":[{"prefix":"app2:batch:check","workers":2,"pending":0,"overdue":0},` +
@@ -20,6 +25,7 @@ func TestReleaseEndsTheRecordOfAPrefix(t *testing.T) {
 		t.Errorf("a client is shown the recorded prefixes of another one: %s", a.raw)
 	}
 
+	two.do("GET", "/v1/stats", "").is(200).says(`"route":"app2:batch:run","prefix":"app2:batch:run","configured":true,"recorded":true`)
 	two.do("POST", "/v1/routes/app2:batch:check/release", "").is(409).says("a running worker handles the prefix; stop it first")
 	for who, path := range map[*bench]string{one: "app2:batch:run", all: "app2:batch", two: "other"} {
 		who.do("POST", "/v1/routes/"+path+"/release", "").is(404).says("is not recorded for workers")

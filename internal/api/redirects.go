@@ -4,29 +4,27 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 
 	"notifier/internal/audit"
 	"notifier/internal/codec"
-	"notifier/internal/keys"
+	"notifier/internal/jobs"
 	"notifier/internal/notice"
-	"notifier/internal/redirect"
 	"notifier/internal/store"
 )
 
 // Redirector changes the address of pending notices.
 type Redirector interface {
 	// PlanRedirect counts the notices that a redirect would change.
-	PlanRedirect(ctx context.Context, rule redirect.Rule) (redirect.Plan, error)
-	// MakeRedirect returns a *redirect.FullError if the client has used up its share.
-	MakeRedirect(ctx context.Context, rule redirect.Rule, client string) (redirect.Redirect, error)
+	PlanRedirect(ctx context.Context, rule jobs.Rule) (jobs.JobPlan, error)
+	// MakeRedirect returns a *jobs.FullError if the client has used up its share.
+	MakeRedirect(ctx context.Context, rule jobs.Rule, client string) (jobs.Job, error)
 	// Redirects returns all redirects, latest first.
-	Redirects(ctx context.Context) ([]redirect.Redirect, error)
+	Redirects(ctx context.Context) ([]jobs.Job, error)
 	// ReadRedirect returns a redirect with an empty ID if there is none.
-	ReadRedirect(ctx context.Context, id string) (redirect.Redirect, error)
+	ReadRedirect(ctx context.Context, id string) (jobs.Job, error)
 	// StopRedirect and ResumeRedirect report whether they changed the redirect.
-	StopRedirect(ctx context.Context, id string) (r redirect.Redirect, ok bool, err error)
-	ResumeRedirect(ctx context.Context, id string) (r redirect.Redirect, ok bool, err error)
+	StopRedirect(ctx context.Context, id string) (r jobs.Job, ok bool, err error)
+	ResumeRedirect(ctx context.Context, id string) (r jobs.Job, ok bool, err error)
 }
 
 // RedirectRequest is the body of POST /v1/redirects.
@@ -69,7 +67,7 @@ type Redirects struct {
 	Items []Redirect `json:"items" doc:"At most 100, latest first."`
 }
 
-func viewRedirect(r *redirect.Redirect) Redirect {
+func viewRedirect(r *jobs.Job) Redirect {
 	return Redirect{ID: r.ID, State: r.State, Reason: r.Reason, Client: r.Client, From: r.From, To: r.To, Prefix: r.Prefix,
 		Audience: r.Audience, Host: r.Host, KeepHeaders: r.KeepHeaders, Redirected: r.Redirected, InFlight: r.InFlight, Refused: r.Refused,
 		Pass: r.Pass, Seen: min(r.Seen, r.Total), Total: r.Total, CreatedAt: codec.Stamp(r.Made), ChangedAt: codec.Stamp(r.Changed)}
@@ -100,13 +98,13 @@ func (a *api) makeRedirect(w http.ResponseWriter, r *http.Request, at site) erro
 			return err
 		}
 
-		v := viewRedirect(&redirect.Redirect{Rule: rule, InFlight: plan.InFlight, Refused: plan.Refused})
+		v := viewRedirect(&jobs.Job{Rule: rule, InFlight: plan.InFlight, Refused: plan.Refused})
 		v.Found, v.Complete = &plan.Found, &plan.Complete
 		return writeJSON(w, http.StatusOK, v)
 	}
 
 	x, err := a.redirector.MakeRedirect(r.Context(), rule, at.Name)
-	var full *redirect.FullError
+	var full *jobs.FullError
 	switch {
 	case errors.Is(err, notice.ErrInvalid):
 		return err
@@ -123,7 +121,7 @@ func (a *api) makeRedirect(w http.ResponseWriter, r *http.Request, at site) erro
 }
 
 // describeRule describes a rule for the audit.
-func describeRule(r *redirect.Rule) string {
+func describeRule(r *jobs.Rule) string {
 	from := r.From
 	if from == "" {
 		from = "all addresses of " + r.Host
@@ -139,17 +137,14 @@ func describeRule(r *redirect.Rule) string {
 }
 
 // ruleOf checks a request and makes its rule.
-func ruleOf(q *RedirectRequest, f *codec.Faults) redirect.Rule {
-	x := redirect.Rule{From: string(q.From), To: string(q.To), Prefix: strings.TrimSuffix(q.Prefix, ":"), Audience: string(q.Audience),
+func ruleOf(q *RedirectRequest, f *codec.Faults) jobs.Rule {
+	x := jobs.Rule{From: string(q.From), To: string(q.To), Audience: string(q.Audience),
 		KeepHeaders: q.KeepHeaders}
 	if len(*f) > 0 {
 		return x
 	}
 
-	if err := keys.CheckPrefix(x.Prefix); x.Prefix != "" && err != nil {
-		f.Add("body.prefix", codec.Clip(x.Prefix, 100), "%s", codec.Clip(err.Error(), 200))
-	}
-
+	x.Prefix = prefixMember(q.Prefix, f)
 	if q.Host != "" {
 		x.Host = portMember(q.Host, f)
 	}
@@ -159,16 +154,16 @@ func ruleOf(q *RedirectRequest, f *codec.Faults) redirect.Rule {
 		f.Add("body.from", nil, "is missing; want the old address, or host")
 	case x.To == "":
 		f.Add("body.to", nil, "is missing; want the new address")
-	case x.From != "" && redirect.Same(x.From, x.To):
+	case x.From != "" && jobs.Same(x.From, x.To):
 		f.Add("body.to", nil, "is the same as from")
 	}
 
-	if err := redirect.CheckBase(x.To); x.To != "" && err != nil {
+	if err := jobs.CheckBase(x.To); x.To != "" && err != nil {
 		f.Add("body.to", nil, "%s", err)
 	}
 
 	if x.From != "" {
-		if err := redirect.CheckBase(x.From); err != nil {
+		if err := jobs.CheckBase(x.From); err != nil {
 			f.Add("body.from", nil, "%s", err)
 		}
 	}
@@ -189,27 +184,12 @@ func (a *api) redirects(w http.ResponseWriter, r *http.Request, at site) error {
 
 	out := Redirects{Items: []Redirect{}}
 	for i := range list {
-		if at.Owns(list[i].Prefix) {
+		if list[i].Redirects() && at.Owns(list[i].Prefix) {
 			out.Items = append(out.Items, viewRedirect(&list[i]))
 		}
 	}
 
 	return writeJSON(w, http.StatusOK, out)
-}
-
-// theRedirect returns the redirect that a path names, if it is within the caller's scope.
-func (a *api) theRedirect(r *http.Request, at site) (redirect.Redirect, error) {
-	x, err := a.redirector.ReadRedirect(r.Context(), at.param)
-	if err != nil {
-		return x, err
-	}
-
-	if x.ID == "" || !at.Owns(x.Prefix) {
-		return x, problem(http.StatusNotFound, "no redirect has the id %s; the last 100 are kept, for 30 days after they end",
-			codec.Clip(at.param, 60))
-	}
-
-	return x, nil
 }
 
 // showRedirect serves GET /v1/redirects/{id}.
@@ -218,7 +198,7 @@ func (a *api) showRedirect(w http.ResponseWriter, r *http.Request, at site) erro
 		return err
 	}
 
-	x, err := a.theRedirect(r, at)
+	x, err := a.theJob(r, at, true)
 	if err != nil {
 		return err
 	}
@@ -237,30 +217,9 @@ func (a *api) resumeRedirect(w http.ResponseWriter, r *http.Request, at site) er
 }
 
 func (a *api) turnRedirect(w http.ResponseWriter, r *http.Request, at site, action audit.Action) error {
-	if err := empty(w, r); err != nil {
-		return err
-	}
-
-	x, err := a.theRedirect(r, at)
+	y, err := a.turnJob(w, r, at, action)
 	if err != nil {
 		return err
-	}
-
-	do, want := a.redirector.StopRedirect, redirect.Stopped
-	if action == audit.RedirectGoOn {
-		do, want = a.redirector.ResumeRedirect, redirect.Running
-	}
-
-	y, changed, err := do(r.Context(), x.ID)
-	if changed || err != nil {
-		a.operated(r, at, audit.Entry{Action: action, Prefix: x.Prefix, Detail: x.ID}, err)
-	}
-
-	if err != nil {
-		return err
-	}
-	if !changed && y.State != want {
-		return problem(http.StatusConflict, "the redirect is %s", y.State)
 	}
 
 	return writeJSON(w, http.StatusOK, viewRedirect(&y))

@@ -8,31 +8,32 @@ import (
 	"time"
 
 	"notifier/internal/engine/enginetest"
-	"notifier/internal/redirect"
+	"notifier/internal/jobs"
+	"notifier/internal/testkit"
 )
 
 const redirectBody = `{"from":"https://shop.example/hooks","to":"https://new.example/in"}`
 
 // putRedirects stores redirects that are over or stopped.
-func putRedirects(e *enginetest.Engine, list ...redirect.Redirect) {
+func putRedirects(e *enginetest.Engine, list ...jobs.Job) {
 	for i := range list {
 		list[i].Made = time.Now().UTC()
 		list[i].Changed = list[i].Made
-		if err := (redirect.Redis{Store: e.Store()}).Add(context.Background(), &list[i], redirect.MaxKept); err != nil {
+		if err := (jobs.Store{Store: e.Store()}).Add(context.Background(), &list[i], jobs.MaxJobs); err != nil {
 			panic(err)
 		}
 	}
 }
 
 func someRedirects(e *enginetest.Engine) {
-	rule := redirect.Rule{From: "https://shop.example/hooks", To: "https://new.example/in", Prefix: "app1:orders"}
-	putRedirects(e, redirect.Redirect{ID: "rdr_done", State: redirect.Done, Client: "all", Rule: rule, Redirected: 7},
-		redirect.Redirect{ID: "rdr_stopped", State: redirect.Stopped, Rule: rule})
+	rule := jobs.Rule{From: "https://shop.example/hooks", To: "https://new.example/in", Prefix: "app1:orders"}
+	putRedirects(e, jobs.Job{ID: "rdr_done", State: jobs.Done, Client: "all", Rule: rule, Redirected: 7},
+		jobs.Job{ID: "rdr_stopped", State: jobs.Stopped, Rule: rule})
 }
 
 func manyRedirects(e *enginetest.Engine) {
 	for i := range 100 {
-		putRedirects(e, redirect.Redirect{ID: fmt.Sprintf("rdr_%d", i), State: redirect.Stopped})
+		putRedirects(e, jobs.Job{ID: fmt.Sprintf("rdr_%d", i), State: jobs.Stopped})
 	}
 }
 
@@ -44,7 +45,7 @@ func TestRedirectIsMadeAndRead(t *testing.T) {
 	id := b.do("POST", "/v1/redirects", redirectBody).is(201).says(`"prefix":"app1"`, `"client":"one"`).id()
 
 	path := "/v1/redirects/" + id
-	until(t, "the redirect is done", func() bool { return strings.Contains(b.do("GET", path, "").is(200).raw, `"state":"done"`) })
+	testkit.Until(t, "the redirect is done", func() bool { return strings.Contains(b.do("GET", path, "").is(200).raw, `"state":"done"`) })
 	b.do("GET", path, "").is(200).says(`"redirected":1`, `"in_flight":0`, `"refused":0`)
 	b.do("GET", "/v1/redirects", "").is(200).says(id)
 	b.do("GET", "/v1/notices/app1:orders:t:1", "").is(200).says(`"url":"https://new.example/in/1?q"`, `"scheduled_url":"https://shop.example/hooks/1"`,
@@ -84,15 +85,5 @@ func TestRedirectRefusals(t *testing.T) {
 	b.as("token-of-two").do("POST", "/v1/redirects", `{"from":"https://a.example","to":"https://b.example","prefix":"app1"}`).is(403)
 	if a := b.do("GET", "/v1/redirects", ""); strings.Contains(a.raw, "rdr_") {
 		t.Errorf("a refused call has made a redirect: %s", a.raw)
-	}
-}
-
-// until waits for a condition.
-func until(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(5 * time.Millisecond) { // sleep: the step of a poll that has a deadline
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain until %s", what)
-		}
 	}
 }

@@ -14,16 +14,15 @@ import (
 	"notifier/internal/audit"
 	"notifier/internal/codec"
 	"notifier/internal/history"
-	"notifier/internal/keys"
+	"notifier/internal/jobs"
 	"notifier/internal/notice"
-	"notifier/internal/replay"
 	"notifier/internal/store"
 )
 
 // Replayer sends finalized notices again.
 type Replayer interface {
 	// MakeReplay starts a replay. With dry, it only returns the plan.
-	MakeReplay(ctx context.Context, r *history.Replay, dry bool) (*replay.Plan, error)
+	MakeReplay(ctx context.Context, r *history.Replay, dry bool) (*jobs.ReplayPlan, error)
 	// Replays returns the latest n replays of keys under a prefix, latest first.
 	Replays(ctx context.Context, prefix string, n int) ([]history.Replay, error)
 	// FindReplays returns the caller's replay with a name, or at most two of other clients.
@@ -113,7 +112,7 @@ func viewReplay(r *history.Replay) Replay {
 
 	v.Left = r.Total
 	for result, n := range r.Counts {
-		if v.Left -= n; result == replay.Sent {
+		if v.Left -= n; result == jobs.Sent {
 			v.Sent = n
 		} else {
 			v.Skipped[result] = n
@@ -184,12 +183,7 @@ func replayOf(q *ReplayRequest, client string, f *codec.Faults) *history.Replay 
 		f.Add("body.id", codec.Clip(x.Name, 100), "want up to 64 letters, digits, - and _")
 	}
 
-	x.Prefix = strings.TrimSuffix(q.Prefix, ":")
-	if err := keys.CheckPrefix(x.Prefix); x.Prefix != "" && err != nil {
-		f.Add("body.prefix", codec.Clip(x.Prefix, 100), "%s", codec.Clip(err.Error(), 200))
-	}
-
-	x.Host = hostMember(q.Host, f)
+	x.Prefix, x.Host = prefixMember(q.Prefix, f), hostMember(q.Host, f)
 	if q.Rate != "" {
 		rate, err := notice.ParseRate(q.Rate)
 		if x.Rate = rate; err != nil || rate > maxReplayRate {
@@ -231,7 +225,7 @@ func outcomesOf(given []notice.Ending) []notice.Ending {
 
 func (a *api) replay(w http.ResponseWriter, r *http.Request, at site, x *history.Replay, dry bool) error {
 	plan, err := a.replayer.MakeReplay(r.Context(), x, dry)
-	refused := errors.Is(err, replay.ErrEmpty) || errors.Is(err, replay.ErrLarge) || errors.Is(err, replay.ErrOther) ||
+	refused := errors.Is(err, jobs.ErrEmptyReplay) || errors.Is(err, jobs.ErrLargeReplay) || errors.Is(err, jobs.ErrOtherReplay) ||
 		errors.Is(err, history.ErrSlow)
 	if known := err == nil && plan.Known; !dry && !refused && !known {
 		a.operated(r, at, audit.Entry{Action: audit.Replay, Prefix: x.Prefix, Detail: fmt.Sprintf("%s: %s that ended since %s, until %s",
@@ -239,9 +233,9 @@ func (a *api) replay(w http.ResponseWriter, r *http.Request, at site, x *history
 	}
 
 	switch {
-	case errors.Is(err, replay.ErrEmpty), errors.Is(err, replay.ErrLarge):
+	case errors.Is(err, jobs.ErrEmptyReplay), errors.Is(err, jobs.ErrLargeReplay):
 		return problem(http.StatusUnprocessableEntity, "%s", err.Error())
-	case errors.Is(err, replay.ErrOther):
+	case errors.Is(err, jobs.ErrOtherReplay):
 		return problem(http.StatusConflict, "this client has a replay with the id %s and other parameters; use another id", x.Name)
 	case err != nil:
 		return a.replayProblem(err)

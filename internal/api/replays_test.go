@@ -9,8 +9,8 @@ import (
 
 	"notifier/internal/api"
 	"notifier/internal/history"
+	"notifier/internal/jobs"
 	"notifier/internal/notice"
-	"notifier/internal/replay"
 )
 
 // replayer has replays in three states, and no replays while its engine fails. It records its calls.
@@ -28,17 +28,18 @@ func (x *replayer) answer(ctx context.Context) error {
 	return x.err
 }
 
-func (x *replayer) MakeReplay(ctx context.Context, r *history.Replay, dry bool) (*replay.Plan, error) {
+func (x *replayer) MakeReplay(ctx context.Context, r *history.Replay, dry bool) (*jobs.ReplayPlan, error) {
 	if r.Name == "known" && !dry {
 		old, _, err := x.one(ctx, "rpl_runs")
-		return &replay.Plan{Replay: &old, Known: true}, err
+		return &jobs.ReplayPlan{Replay: &old, Known: true}, err
 	}
 	if r.Name == "other" && !dry {
-		return nil, replay.ErrOther
+		return nil, jobs.ErrOtherReplay
 	}
 	x.asked, x.dry = append(x.asked, r), append(x.dry, dry)
-	r.Total, r.Refused, r.State, r.Made, r.Changed = 7, map[string]int64{replay.BodyHashed: 2}, history.ReplayRunning, friday, friday
-	return &replay.Plan{Replay: r, Found: 9, Differs: []replay.Differs{{Route: "jobs", Then: "old.example", Now: "new.example", Notices: 3}}},
+	r.Total, r.Refused, r.State, r.Made, r.Changed = 7, map[string]int64{jobs.BodyHashed: 2}, history.ReplayRunning, friday, friday
+	return &jobs.ReplayPlan{Replay: r, Found: 9,
+			Differs: []jobs.Differs{{Route: "jobs", Then: "old.example", Now: "new.example", Notices: 3}}},
 		x.answer(ctx)
 }
 
@@ -145,7 +146,7 @@ func TestWhatAReplayIsAskedFor(t *testing.T) {
 			t.Errorf("%s: %s", body, a.raw)
 		}
 	}
-	x.err = fmt.Errorf("%w: 9: only a hash", replay.ErrEmpty)
+	x.err = fmt.Errorf("%w: 9: only a hash", jobs.ErrEmptyReplay)
 	if a := all.do("POST", "/v1/replays", `{"since":"2026-11-20T00:00:00Z"}`).is(422); !strings.Contains(a.raw, "only a hash") {
 		t.Error(a.raw)
 	}

@@ -6,29 +6,33 @@ import (
 	"slices"
 	"testing"
 
-	"notifier/internal/access"
 	"notifier/internal/api"
+	"notifier/internal/auth"
 	"notifier/internal/engine/enginetest"
 )
 
 // rolled are a client of each role, without a prefix.
-var rolled = []access.Client{{Name: "reader", Token: "token-of-reader", Role: access.Read}, {Name: "producer", Token: "token-of-producer",
-	Role: access.Produce},
-	{Name: "operator", Token: "token-of-operator", Role: access.Operate}, {Name: "admin", Token: "token-of-admin", Role: access.Admin}}
+var rolled = []auth.Client{{Name: "reader", Token: "token-of-reader", Role: auth.Read}, {Name: "producer", Token: "token-of-producer",
+	Role: auth.Produce},
+	{Name: "operator", Token: "token-of-operator", Role: auth.Operate}, {Name: "admin", Token: "token-of-admin", Role: auth.Admin}}
 
 // required is the lowest role that may make each call, as documented for operators.
-var required = map[access.Role][]string{
-	access.Public: {"healthz", "readyz", "openapi", "keySet"},
-	access.Read: {"list", "get", "listRoutes", "listReceivers", "stats", "dead", "problems", "instances", "audit", "history", "replays",
-		"showReplay", "redirects", "showRedirect", "metrics", "search", "searchFile"},
-	access.Produce: {"schedule", "scheduleBatch", "reschedule", "cancel", "fire", "ack", "nack", "defer"},
-	access.Operate: {"restore", "redrive", "resend", "sendTest", "redriveRoute", "purgeRoute", "pause", "resume", "release", "pauseReceiver",
+var required = map[auth.Role][]string{
+	auth.Public: {"healthz", "readyz", "openapi", "keySet"},
+	auth.Read: {"list", "get", "listRoutes", "listReceivers", "stats", "dead", "problems", "instances", "audit", "history", "replays",
+		"showReplay", "redirects", "showRedirect", "jobs", "showJob", "metrics", "search", "searchFile", "monthReport", "reportFile",
+		"recurrences",
+		"showRecurrence"},
+	auth.Produce: {"schedule", "scheduleBatch", "reschedule", "cancel", "fire", "ack", "nack", "defer", "putRecurrence",
+		"deleteRecurrence", "pauseRecurrence", "resumeRecurrence", "runRecurrence"},
+	auth.Operate: {"restore", "redrive", "resend", "sendTest", "redriveRoute", "purgeRoute", "pause", "resume", "release", "pauseReceiver",
 		"resumeReceiver", "limitReceiver", "replay", "stopReplay", "resumeReplay", "portalLink", "redirect", "stopRedirect", "resumeRedirect",
+		"makeJob", "stopJob", "resumeJob",
 		"revokePortalLink", "tap"},
-	access.Admin: {"erase", "receiverSecret"},
+	auth.Admin: {"erase", "receiverSecret"},
 }
 
-func requiredRole(t *testing.T, operation string) access.Role {
+func requiredRole(t *testing.T, operation string) auth.Role {
 	t.Helper()
 	for role, list := range required {
 		if slices.Contains(list, operation) {
@@ -60,7 +64,7 @@ func TestRolesAllowTheirCallsOnly(t *testing.T) {
 			for _, client := range rolled {
 				t.Run(op.OperationID+" as "+client.Name, func(t *testing.T) { good.tryRole(t, method, path, role, client) })
 			}
-			if _, listed := op.Responses["403"]; !listed && role > access.Read {
+			if _, listed := op.Responses["403"]; !listed && role > auth.Read {
 				t.Errorf("%s does not list 403", op.OperationID)
 			}
 		}
@@ -69,7 +73,7 @@ func TestRolesAllowTheirCallsOnly(t *testing.T) {
 
 // tryRole makes the call as a client: it succeeds if the client's role includes the
 // required one, and changes nothing otherwise.
-func (c call) tryRole(t *testing.T, method, path string, role access.Role, client access.Client) {
+func (c call) tryRole(t *testing.T, method, path string, role auth.Role, client auth.Client) {
 	t.Helper()
 	before := 0
 	c.prepare = then(c.prepare, func(e *enginetest.Engine) { before = e.Changes() })
@@ -96,7 +100,7 @@ func (c call) tryRole(t *testing.T, method, path string, role access.Role, clien
 // A client without a role is a defect of the caller of New: it may do nothing.
 func TestClientWithoutRoleMayDoNothing(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, func(o *api.Options) { o.Clients = []access.Client{{Name: "none", Token: "token-of-none"}} }).as("token-of-none")
+	b := newBench(t, func(o *api.Options) { o.Clients = []auth.Client{{Name: "none", Token: "token-of-none"}} }).as("token-of-none")
 	for _, path := range []string{"/v1/notices", "/v1/audit", "/metrics", "/v1/history?key=app1:a:b:c"} {
 		b.do("GET", path, "").is(403).says("has the role none")
 	}
@@ -107,7 +111,7 @@ func TestClientWithoutRoleMayDoNothing(t *testing.T) {
 func TestProducerTokenCannotActAsOperator(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(o *api.Options) {
-		o.Clients = []access.Client{{Name: "shop", Token: "token-of-shop", Prefix: "app1", Role: access.Produce}}
+		o.Clients = []auth.Client{{Name: "shop", Token: "token-of-shop", Prefix: "app1", Role: auth.Produce}}
 		o.History, o.Eraser, o.Replayer = oneEnding{o.Engine}, oneEnding{o.Engine}, &replayer{Engine: o.Engine}
 	}).as("token-of-shop")
 	b.do("POST", "/v1/notices", `{"key":"app1:jobs:t:1"}`).is(201)
@@ -134,7 +138,7 @@ func TestAuditOfAllClientsIsForAdmins(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, withClients, func(o *api.Options) {
 		o.Clients = append(o.Clients, rolled...)
-		o.Clients = append(o.Clients, access.Client{Name: "one-reader", Token: "token-of-one-reader", Prefix: "app1", Role: access.Read})
+		o.Clients = append(o.Clients, auth.Client{Name: "one-reader", Token: "token-of-one-reader", Prefix: "app1", Role: auth.Read})
 	})
 	for _, x := range [][2]string{{"token-of-one", "app1:jobs:t:1"}, {"token-of-two", "app2:a:b:1"}, {"token-of-operator", "app1:jobs:t:2"}} {
 		who := b.as(x[0])

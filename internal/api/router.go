@@ -14,7 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 	"notifier/internal/codec"
 	"notifier/internal/wire"
 )
@@ -46,7 +46,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if ce := a.log.Check(a.logCalls.level(call), "api call"); ce != nil {
 			fields := []zap.Field{zap.String("request_id", id), zap.String("method", r.Method),
 				zap.String("path", codec.Clip(r.URL.EscapedPath(), 300)),
-				zap.Int("status", rec.status), zap.String("client", call.Name), zap.String("address", access.OriginOf(r).Address),
+				zap.Int("status", rec.status), zap.String("client", call.Name), zap.String("address", auth.OriginOf(r).Address),
 				zap.String("operation", call.id())}
 			if call.key != "" {
 				fields = append(fields, zap.String("key", codec.Clip(call.key, 300)))
@@ -95,11 +95,11 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, call *calling) erro
 	}
 
 	call.op = found
-	if strings.HasPrefix(found.path, "/v1/notices/{key}") {
+	if strings.HasPrefix(found.path, "/v1/notices/{key}") || strings.HasPrefix(found.path, "/v1/recurrences/{key}") {
 		call.key = param
 	}
 
-	if found.role != access.Public {
+	if found.role != auth.Public {
 		c, p := a.admit(r)
 		if p != nil {
 			return p

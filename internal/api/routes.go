@@ -6,10 +6,11 @@ import (
 
 	"notifier/internal/audit"
 	"notifier/internal/codec"
+	"notifier/internal/fleet"
 	"notifier/internal/notice"
 	"notifier/internal/route"
-	"notifier/internal/stats"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // Route is a route as the API shows it: without secrets, and without the address of a fixed target, which may contain some.
@@ -23,10 +24,11 @@ type Route struct {
 	Ack         string   `json:"ack" example:"2xx" doc:"The acknowledgement of a delivery: a rule of ACK, report, or push or log line for a target that does not answer."`
 	TimeoutMS   int64    `json:"timeout_ms"`
 	Concurrency int      `json:"concurrency"`
+	Expires     string   `json:"expires,omitempty" doc:"The time after due in which a notice without an expires of its own may be sent. Absent: it does not expire." example:"1h"`
 	Rate        float64  `json:"rate,omitempty" doc:"Attempts a second. Absent: unlimited."`
 	Signed      bool     `json:"signed" doc:"Callbacks carry a signature."`
 	Sign        []string `json:"sign,omitempty" doc:"The schemes that sign, if callbacks are signed."`
-	SignPer     string   `json:"sign_per,omitempty" doc:"The owner of the key that signs, if standard, stripe or github sign: route, host, audience or host,route."`
+	SignPer     string   `json:"sign_per,omitempty" doc:"The owner of the key that signs, if standard, stripe, github, sorted or sorted-jeepay sign: route, host, audience or host,route."`
 	Paused      bool     `json:"paused"`
 }
 
@@ -34,6 +36,7 @@ type Route struct {
 type Routes struct {
 	Items    []Route          `json:"items"`
 	Recorded []RecordedPrefix `json:"recorded,omitempty" doc:"The prefixes that are recorded for workers: programs with handlers for notices."`
+	Missing
 }
 
 func viewRoute(r *route.Route) Route {
@@ -42,7 +45,7 @@ func viewRoute(r *route.Route) Route {
 		Rate: r.Rate}
 	signing := r.Signing()
 	v.Signed = len(signing.Schemes) > 0
-	if signing.HMAC() {
+	if signing.Shared() {
 		v.SignPer = string(r.Signs())
 	}
 
@@ -50,17 +53,21 @@ func viewRoute(r *route.Route) Route {
 		v.Sign = append(v.Sign, string(scheme))
 	}
 
+	if r.Expires > 0 {
+		v.Expires = notice.Short(r.Expires)
+	}
+
 	for i, d := range r.Ladder {
-		v.Retry[i] = notice.Short(d)
+		v.Retry[i] = notice.StepText(d)
 	}
 
 	return v
 }
 
-func (a *api) counts(ctx context.Context) (map[string]store.Counts, error) {
-	all, _, err := a.counter.Counts(ctx) // each shard stores which routes are paused
+func (a *api) counts(ctx context.Context) (map[string]store.Counts, []wire.Lost, error) {
+	all, missing, err := a.counter.Counts(ctx) // each shard stores which routes are paused
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 
 	byPrefix := make(map[string]store.Counts, len(all))
@@ -68,7 +75,7 @@ func (a *api) counts(ctx context.Context) (map[string]store.Counts, error) {
 		byPrefix[c.Prefix] = c
 	}
 
-	return byPrefix, nil
+	return byPrefix, missing, nil
 }
 
 // listRoutes serves GET /v1/routes. A route that is wider than the caller's scope is listed, because it has the
@@ -78,12 +85,12 @@ func (a *api) listRoutes(w http.ResponseWriter, r *http.Request, at site) error 
 		return err
 	}
 
-	counts, err := a.counts(r.Context())
+	counts, missing, err := a.counts(r.Context())
 	if err != nil {
 		return err
 	}
 
-	out := Routes{Items: []Route{}}
+	out := Routes{Items: []Route{}, Missing: at.missing(missing)}
 	for _, route := range a.routes.All() {
 		if at.Meets(route.Prefix) {
 			v := viewRoute(route)
@@ -149,6 +156,7 @@ type RouteNumbers struct {
 	Route         string           `json:"route" doc:"The route's name; for a prefix without a configured route, the prefix."`
 	Prefix        string           `json:"prefix"`
 	Configured    bool             `json:"configured" doc:"false: Redis has notices under a prefix that is no longer configured."`
+	Recorded      bool             `json:"recorded,omitempty" doc:"The prefix is recorded for workers: no route delivers its notices."`
 	Paused        bool             `json:"paused"`
 	Pending       int64            `json:"pending" doc:"Scheduled and claimed notices."`
 	Overdue       int64            `json:"overdue" doc:"Pending notices that are due and not claimed."`
@@ -172,7 +180,7 @@ func (a *api) stats(w http.ResponseWriter, r *http.Request, at site) error {
 		return err
 	}
 
-	local := map[string]stats.RouteStats{}
+	local := map[string]fleet.RouteStats{}
 	for _, s := range a.counter.Stats() {
 		local[s.Prefix] = s
 	}
@@ -188,7 +196,7 @@ func (a *api) stats(w http.ResponseWriter, r *http.Request, at site) error {
 			Dead: c.Dead, Settled: c.Settled, NextDue: codec.Stamp(c.NextDue), InFlight: s.InFlight, Outcomes: map[string]int64{},
 			LatenessP50MS: millis(s.LatenessP50), LatenessP99MS: millis(s.LatenessP99)}
 		if route := a.routes.Prefix(prefix); route != nil {
-			n.Route, n.Configured = route.Name, true
+			n.Route, n.Configured, n.Recorded = route.Name, true, route.Recorded
 		}
 
 		for _, o := range notice.Outcomes {

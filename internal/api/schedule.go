@@ -15,7 +15,6 @@ import (
 	"notifier/internal/audit"
 	"notifier/internal/codec"
 	"notifier/internal/fleet"
-	"notifier/internal/keyring"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -28,7 +27,7 @@ func Explain(err error) *Problem {
 	case errors.As(err, &clock):
 		return problem(http.StatusServiceUnavailable, "Redis's clock says %s, and nothing was written. An operator must correct the clock of "+
 			"the machine that Redis runs on; repeat the call afterwards", clock.Says.Format(time.RFC3339)).with("Retry-After", "30")
-	case errors.Is(err, keyring.ErrUnreadable):
+	case errors.Is(err, wire.ErrKeyUnreadable):
 		return problem(http.StatusServiceUnavailable, "the service's own key cannot be read at the moment; repeat the call").with("Retry-After",
 			"1")
 	case errors.Is(err, store.ErrNotFound):

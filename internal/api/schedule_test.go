@@ -18,6 +18,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -118,7 +119,7 @@ func TestURLIsCanonicalWhereverItEnters(t *testing.T) {
 	b.do("POST", "/v1/notices", call(given)).is(200).says(`"url":"https://shop.example/%7Bx%7D"`)
 	id := b.do("POST", "/v1/redirects", `{"from":"https://shop.example/{x}","to":"https://new.example/张"}`).is(201).
 		says(`"from":"https://shop.example/%7Bx%7D"`, `"to":"https://new.example/%E5%BC%A0"`).id()
-	until(t, "the redirect is done", func() bool {
+	testkit.Until(t, "the redirect is done", func() bool {
 		return strings.Contains(b.do("GET", "/v1/redirects/"+id, "").is(200).raw, `"state":"done"`)
 	})
 	b.do("GET", "/v1/notices/app1:orders:paid:1", "").is(200).says(`"url":"https://new.example/%E5%BC%A0"`)

@@ -66,19 +66,21 @@ type SearchedHistory struct {
 // scope limits a search to the notices of the caller.
 func (s site) scope() search.Scope { return search.Scope{Caller: s.Caller} }
 
-// boxOf reads the parameters q and zone.
-func (a *api) boxOf(values url.Values, f *codec.Faults) search.Query {
-	zone := time.UTC
-	if s := values.Get("zone"); s != "" {
-		at, err := time.LoadLocation(s)
-		if err != nil || s == "Local" {
-			f.Add("query.zone", codec.Clip(s, 60), "want an IANA time zone such as Asia/Shanghai")
-		} else {
-			zone = at
-		}
+// zoneParam reads the parameter zone.
+func zoneParam(values url.Values, f *codec.Faults) *time.Location {
+	s := values.Get("zone")
+	at, err := time.LoadLocation(s)
+	if err != nil || s == "Local" {
+		f.Add("query.zone", codec.Clip(s, 60), "want an IANA time zone such as Asia/Shanghai")
+		return time.UTC
 	}
 
-	q, err := search.Parse(values.Get("q"), a.now().In(zone))
+	return at
+}
+
+// boxOf reads the parameters q and zone.
+func (a *api) boxOf(values url.Values, f *codec.Faults) search.Query {
+	q, err := search.Parse(values.Get("q"), a.now().In(zoneParam(values, f)))
 	if err != nil {
 		f.Add("query.q", codec.Clip(values.Get("q"), 100), "%s", codec.Clip(err.Error(), 300))
 	}

@@ -23,7 +23,7 @@ var (
 // ReceiverSecret answers GET /v1/routes/{name}/secret.
 type ReceiverSecret struct {
 	Route    string           `json:"route" doc:"The route's name."`
-	SignPer  sign.Per         `json:"sign_per,omitempty" doc:"The owner of the key that signs with standard, stripe and github: route, host, audience or host,route. Absent if none of these schemes signs."`
+	SignPer  sign.Per         `json:"sign_per,omitempty" doc:"The owner of the key that signs with standard, stripe, github, sorted and sorted-jeepay: route, host, audience or host,route. Absent if none of these schemes signs."`
 	Host     string           `json:"host,omitempty" doc:"The normalized host, from which the key is derived: lower case, punycode, without final dot."`
 	Audience string           `json:"audience,omitempty"`
 	Secrets  []string         `json:"secrets" doc:"The keys of this receiver, as whsec_ and base64, newest first: one for each secret of the route, which has several during a rotation. Empty if all receivers have the same keys."`
@@ -32,12 +32,13 @@ type ReceiverSecret struct {
 
 // ReceiverScheme describes how a receiver verifies one scheme.
 type ReceiverScheme struct {
-	Scheme    string        `json:"scheme" doc:"standard, standard-ed25519, stripe, github, wechatpay, alipay or jws."`
+	Scheme    string        `json:"scheme" doc:"standard, standard-ed25519, stripe, github, wechatpay, alipay, jws, sorted or sorted-jeepay."`
 	Headers   []string      `json:"headers,omitempty" doc:"The headers of the scheme."`
 	Algorithm string        `json:"algorithm"`
 	Signed    string        `json:"signed" doc:"The text that is signed, with names of headers in braces."`
 	Warning   string        `json:"warning,omitempty" doc:"An attack that the scheme does not prevent."`
-	Keys      []ReceiverKey `json:"keys" doc:"The public keys, including keys for later signatures. Empty for standard, stripe and github, whose keys are secret."`
+	TextKey   string        `json:"text_key,omitempty" doc:"The receiver's key of sorted and sorted-jeepay. Absent if all receivers have the same key."`
+	Keys      []ReceiverKey `json:"keys" doc:"The public keys, including keys for later signatures. Empty for standard, stripe, github, sorted and sorted-jeepay, whose keys are secret."`
 }
 
 // ReceiverKey is a public key.
@@ -80,21 +81,21 @@ func (a *api) secret(w http.ResponseWriter, r *http.Request, at site) error {
 // receiverSecret returns the keys and schemes with which one receiver of the route verifies callbacks.
 func receiverSecret(rt *route.Route, host, audience string) (*ReceiverSecret, error) {
 	signing := rt.Signing()
-	own, hmac := false, signing.HMAC() // own: each receiver has separate keys
+	own, shared := false, signing.Shared() // own: each receiver has separate keys
 	switch {
 	case rt.Target.Kind != route.KindFixed && rt.Target.Kind != route.KindNotice:
 		return nil, problem(http.StatusConflict, "the target of route %s is %s, whose notices are not signed", rt.Name, rt.Target.Kind)
 	case len(signing.Schemes) == 0:
 		return nil, problem(http.StatusConflict, "route %s has no secret, so its callbacks are not signed", rt.Name)
-	case hmac && signing.Per == sign.PerRoute && !slices.ContainsFunc(signing.Schemes, asymmetric):
+	case shared && signing.Per == sign.PerRoute && !slices.ContainsFunc(signing.Schemes, asymmetric):
 		return nil, problem(http.StatusConflict, "route %s signs with its own secrets, which are in the configuration; "+
 			"keys of single receivers there are with SIGN_PER host or audience", rt.Name)
 	default:
-		own = hmac && signing.Per != sign.PerRoute
+		own = shared && signing.Per != sign.PerRoute
 	}
 
 	out := &ReceiverSecret{Route: rt.Name, Secrets: []string{}}
-	if hmac {
+	if shared {
 		out.SignPer = signing.Per
 	}
 
@@ -111,11 +112,11 @@ func receiverSecret(rt *route.Route, host, audience string) (*ReceiverSecret, er
 		return nil, p
 	}
 
-	out.schemes(signing)
+	out.schemes(signing, own)
 	return out, nil
 }
 
-func asymmetric(s sign.Scheme) bool { return !s.HMAC() }
+func asymmetric(s sign.Scheme) bool { return !s.Shared() }
 
 // derive sets the receiver and its keys.
 func (out *ReceiverSecret) derive(f *codec.Faults, rt *route.Route, host, audience string) {
@@ -140,7 +141,7 @@ func (out *ReceiverSecret) derive(f *codec.Faults, rt *route.Route, host, audien
 }
 
 // schemes sets the description of each scheme.
-func (out *ReceiverSecret) schemes(signing *sign.Settings) {
+func (out *ReceiverSecret) schemes(signing *sign.Settings, own bool) {
 	for _, r := range signing.Recipes() {
 		s := ReceiverScheme{Scheme: string(r.Scheme), Headers: r.Headers, Algorithm: r.Algorithm, Signed: r.Signed, Warning: r.Warning,
 			Keys: []ReceiverKey{}}
@@ -151,6 +152,10 @@ func (out *ReceiverSecret) schemes(signing *sign.Settings) {
 					Standard: k.Public()})
 				first = false
 			}
+		}
+
+		if own && r.Scheme.Text() {
+			s.TextKey = signing.TextKey.TextFor(signing.Per, out.Host, out.Audience).Reveal()
 		}
 
 		out.Schemes = append(out.Schemes, s)

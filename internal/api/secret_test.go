@@ -144,8 +144,13 @@ func asymmetric(t *testing.T) *bench {
 		if err != nil {
 			t.Fatal(err)
 		}
+		textKey, err := sign.ParseTextKey("192006250b4c09247ec02edce69f6a2d")
+		if err != nil {
+			t.Fatal(err)
+		}
 		target := route.Target{Kind: route.KindNotice}
 		o.Routes, err = route.NewTable([]*route.Route{
+			{Name: "fields", Prefix: "app1:fields", Target: target, Sign: []sign.Scheme{sign.Sorted}, TextKey: textKey},
 			{Name: "mixed", Prefix: "app1:mixed", Target: target, Sign: []sign.Scheme{sign.Stripe, sign.JWS}, Secrets: secrets, SignKeys: keys[:1]},
 			{Name: "keyed", Prefix: "app1:keyed", Target: target, Sign: []sign.Scheme{sign.StandardEd25519}, SignKeys: keys},
 			{Name: "later", Prefix: "app1:later", Target: route.Target{Kind: route.KindFixed}, SignPer: sign.PerRoute,
@@ -154,6 +159,7 @@ func asymmetric(t *testing.T) *bench {
 		if err != nil {
 			t.Fatal(err)
 		}
+		o.Engine = enginetest.New(t, o.Routes)
 	})
 }
 
@@ -173,6 +179,21 @@ func TestReceiverGetsWhatEachSchemeNeeds(t *testing.T) {
 	b.do("GET", "/v1/routes/mixed/secret", "").is(422).says("query.host")
 	b.do("GET", "/v1/routes/keyed/secret?host=shop.example", "").is(422).says("the same keys for all receivers")
 	b.do("GET", "/v1/routes", "").is(200).says(`"sign":["stripe","jws"]`, `"sign_per":"host"`, `"sign":["standard-ed25519"]`)
+}
+
+// A body whose fields cannot be signed is refused when it is scheduled, with the rule.
+func TestUnsignableBodyIsRefused(t *testing.T) {
+	t.Parallel()
+	b := asymmetric(t).as("token-of-all")
+	body := func(text string) string {
+		return `{"key":"app1:fields:paid:1","url":"https://shop.example/","delay":"1h","body":` + text + `}`
+	}
+	b.do("POST", "/v1/notices", body(`{"a":{"b":1}}`)).is(422).says("an object or array in the member", "signs with sorted")
+	b.do("POST", "/v1/notices", body(`{"a":1,"sign":"x"}`)).is(422).says("has the field sign")
+	b.do("POST", "/v1/notices", body(`"text"`)).is(422).says("signs with sorted")
+	b.do("POST", "/v1/notices", body(`{"a":1,"b":[]}`)).is(422)
+	b.do("GET", "/v1/routes/fields/secret?host=shop.example", "").is(200).says(`"secrets":[]`, `"scheme":"sorted"`, `"text_key":"`, `"keys":[]`)
+	b.do("GET", "/v1/routes/fields/secret", "").is(422).says("query.host")
 }
 
 func TestKeySetIsPublic(t *testing.T) {

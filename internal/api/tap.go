@@ -8,18 +8,18 @@ import (
 	"strings"
 	"time"
 
-	"notifier/internal/access"
 	"notifier/internal/audit"
+	"notifier/internal/auth"
 	"notifier/internal/codec"
 	"notifier/internal/keys"
 	"notifier/internal/store"
-	"notifier/internal/tap"
+	"notifier/internal/tracing"
 )
 
 // Tapper opens taps.
 type Tapper interface {
 	// OpenTap opens a tap of a client on the keys under a prefix. It must be closed.
-	OpenTap(ctx context.Context, client, prefix string) (*tap.Tap, error)
+	OpenTap(ctx context.Context, client, prefix string) (*tracing.Tap, error)
 }
 
 // tapTimes are the times of streams of GET /v1/tap.
@@ -73,7 +73,7 @@ func (a *api) tap(w http.ResponseWriter, r *http.Request, at site) error {
 
 	defer t.Close()
 	a.operated(r, at, audit.Entry{Action: audit.Tap, Prefix: prefix}, nil)
-	(&stream{api: a, request: r, prefix: prefix, tap: t, view: tap.NewView(a.mask), sse: newEvents(w, a.tapTimes.write)}).run()
+	(&stream{api: a, request: r, prefix: prefix, tap: t, view: tracing.NewView(a.mask), sse: newEvents(w, a.tapTimes.write)}).run()
 	return nil
 }
 
@@ -104,7 +104,7 @@ func tapPrefix(r *http.Request, at site) (string, error) {
 
 // tapRefusal is the answer to a tap that was not opened.
 func tapRefusal(err error) error {
-	var full *tap.FullError
+	var full *tracing.TapsFullError
 	if errors.As(err, &full) {
 		return problem(http.StatusTooManyRequests, "%v", full).with("Retry-After", "15")
 	}
@@ -117,8 +117,8 @@ type stream struct {
 	api     *api
 	request *http.Request
 	prefix  string
-	tap     *tap.Tap
-	view    *tap.View
+	tap     *tracing.Tap
+	view    *tracing.View
 	sse     *eventWriter
 }
 
@@ -161,11 +161,11 @@ func (s *stream) run() {
 // allowed reports whether the client may still open this tap.
 func (s *stream) allowed() bool {
 	c, p := s.api.admit(s.request)
-	return p == nil && c.Role.Includes(access.Operate) && c.Owns(s.prefix)
+	return p == nil && c.Role.Includes(auth.Operate) && c.Owns(s.prefix)
 }
 
 // pass sends an event of the tap.
-func (s *stream) pass(e *tap.Event) error {
+func (s *stream) pass(e *tracing.Event) error {
 	dropped := s.tap.Received(e) + e.Dropped
 	if dropped > 0 {
 		if err := s.sse.send("dropped", tapDropped{dropped}); err != nil {

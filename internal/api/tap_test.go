@@ -11,14 +11,15 @@ import (
 	"time"
 
 	"notifier/client/webhook"
-	"notifier/internal/access"
 	"notifier/internal/api"
 	"notifier/internal/audit"
+	"notifier/internal/auth"
 	"notifier/internal/engine/enginetest"
 	"notifier/internal/mask"
 	"notifier/internal/notice"
 	"notifier/internal/route"
-	"notifier/internal/tap"
+	"notifier/internal/testkit"
+	"notifier/internal/tracing"
 )
 
 // tapWait bounds waits for what takes milliseconds on an idle machine.
@@ -37,7 +38,7 @@ type opening struct {
 	before func()
 }
 
-func (o *opening) OpenTap(ctx context.Context, client, prefix string) (*tap.Tap, error) {
+func (o *opening) OpenTap(ctx context.Context, client, prefix string) (*tracing.Tap, error) {
 	if o.before != nil {
 		o.before()
 	}
@@ -63,9 +64,9 @@ func newTapped(t *testing.T, change func(*api.Options)) *tapped {
 		t.Fatal(err)
 	}
 	x := &tapped{engine: enginetest.New(t, table)}
-	o := api.Options{Engine: x.engine, Routes: table, Clients: []access.Client{
-		{Name: "boss", Token: "token-of-boss", Role: access.Admin}, {Name: "ops", Token: "token-of-ops", Prefix: "app1", Role: access.Operate},
-		{Name: "shop", Token: "token-of-shop", Role: access.Produce}}}
+	o := api.Options{Engine: x.engine, Routes: table, Clients: []auth.Client{
+		{Name: "boss", Token: "token-of-boss", Role: auth.Admin}, {Name: "ops", Token: "token-of-ops", Prefix: "app1", Role: auth.Operate},
+		{Name: "shop", Token: "token-of-shop", Role: auth.Produce}}}
 	if change != nil {
 		change(&o)
 	}
@@ -130,8 +131,8 @@ func (s *sse) next(name string, out any) {
 	s.t.Fatalf("no event %s: %v", name, s.lines.Err())
 }
 
-func copied(key string) *tap.Copy {
-	c := &tap.Copy{Key: key, Route: "orders", ID: "msg_1", Attempt: 1, Target: route.KindFixed, Method: http.MethodPost, Standard: true,
+func copied(key string) *tracing.Copy {
+	c := &tracing.Copy{Key: key, Route: "orders", ID: "msg_1", Attempt: 1, Target: route.KindFixed, Method: http.MethodPost, Standard: true,
 		Headers: []notice.Header{{Name: "webhook-id", Value: "msg_1"}}, Outcome: notice.OutcomeDelivered, Status: 200}
 	c.SetBody([]byte(`{"card":"4111"}`))
 	return c
@@ -159,7 +160,7 @@ func TestTapStreamsCopies(t *testing.T) {
 	if x.engine.Copied(copied("app2:a:b:c")) || !x.engine.Copied(copied("app1:a:b:c")) {
 		t.Error("the prefix of the client does not bound its tap")
 	}
-	var got tap.Shown
+	var got tracing.ShownCopy
 	s.next("copy", &got)
 	h := http.Header{}
 	for _, v := range got.Headers {
@@ -209,7 +210,7 @@ func TestTapsOfAClientAreLimited(t *testing.T) {
 	t.Parallel()
 	x := newTapped(t, nil)
 	var list []*sse
-	for range tap.MaxOfClient {
+	for range tracing.MaxOfClient {
 		s := x.open(t, "ops", "")
 		s.next("open", &tapOpened{})
 		list = append(list, s)
@@ -218,25 +219,23 @@ func TestTapsOfAClientAreLimited(t *testing.T) {
 		t.Errorf("%d", s.res.StatusCode)
 	}
 	list[0].close()
-	for deadline := time.Now().Add(tapWait); ; time.Sleep(10 * time.Millisecond) { // sleep: until the server sees the end
+	testkit.Until(t, "a tap that was closed leaves its place", func() bool {
 		s := x.open(t, "ops", "")
 		if s.res.StatusCode == http.StatusOK {
-			return
+			return true
 		}
 		s.close()
-		if time.Now().After(deadline) {
-			t.Fatalf("a tap that was closed keeps its place: %d", s.res.StatusCode)
-		}
-	}
+		return false
+	})
 }
 
 // A client that loses its right loses its stream at the next check.
 func TestTapEndsWithTheRight(t *testing.T) {
 	t.Parallel()
-	for name, after := range map[string][]access.Client{
-		"token":  {{Name: "boss", Token: "token-of-boss", Role: access.Admin}},
-		"role":   {{Name: "ops", Token: "token-of-ops", Prefix: "app1", Role: access.Produce}},
-		"prefix": {{Name: "ops", Token: "token-of-ops", Prefix: "app1:other", Role: access.Operate}},
+	for name, after := range map[string][]auth.Client{
+		"token":  {{Name: "boss", Token: "token-of-boss", Role: auth.Admin}},
+		"role":   {{Name: "ops", Token: "token-of-ops", Prefix: "app1", Role: auth.Produce}},
+		"prefix": {{Name: "ops", Token: "token-of-ops", Prefix: "app1:other", Role: auth.Operate}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -267,17 +266,13 @@ func TestTapEndsWithAReaderThatDoesNotRead(t *testing.T) {
 	other.next("ready", &tapReady{})
 
 	big := copied("app1:a:b:c")
-	big.SetBody([]byte(strings.Repeat("x", tap.MaxBody)))
-	for deadline := time.Now().Add(2 * tapWait); x.engine.Taps() == 2; {
+	big.SetBody([]byte(strings.Repeat("x", tracing.MaxBody)))
+	testkit.Until(t, "the stream of the reader that does not read ends", func() bool {
 		if x.engine.Copied(big) {
-			other.next("copy", &tap.Shown{})
-		} else {
-			time.Sleep(10 * time.Millisecond) // sleep: until the limits allow another copy
+			other.next("copy", &tracing.ShownCopy{})
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("the stream of the reader that does not read goes on")
-		}
-	}
+		return x.engine.Taps() < 2
+	})
 }
 
 func TestTapIsMaskedAsThePagesAre(t *testing.T) {
@@ -292,7 +287,7 @@ func TestTapIsMaskedAsThePagesAre(t *testing.T) {
 	s.next("open", &opened)
 	s.next("ready", &tapReady{})
 	x.engine.Copied(copied("app1:a:b:c"))
-	var got tap.Shown
+	var got tracing.ShownCopy
 	s.next("copy", &got)
 	if opened.Key != "" || !opened.Masked || got.Signed || strings.Contains(got.Body, "4111") {
 		t.Errorf("%+v, %+v", opened, got)

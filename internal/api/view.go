@@ -24,22 +24,24 @@ func (a *api) view(f *store.Found, by string, inline bool) codec.Notice {
 		NextAttempt: codec.Stamp(f.NextAttemptAt()), Waits: f.Waits, Attempts: n.Attempts,
 	}
 
-	ladder := n.Ladder
-	if r := a.routes.Prefix(n.Route); r != nil {
+	r := a.routes.Prefix(n.Route)
+	if r != nil {
 		v.Route = r.Name
-		if ladder == nil {
-			ladder = r.Ladder
-		}
 	}
 
-	v.MaxAttempts = 1 + n.Redriven + len(ladder)
+	v.MaxAttempts = r.MaxAttempts(n)
 	return v
 }
 
 // contentOf shows a notice's content without the secrets in it.
 func contentOf(n *notice.Notice, inline bool) codec.Content {
 	v := codec.Content{URL: codec.URL(redacted(n.URL)), Audience: codec.Audience(n.Audience), Method: n.Method,
-		ContentType: codec.ContentType(n.ContentType), Retry: codec.Ladder(n.Ladder)}
+		ContentType: codec.ContentType(n.ContentType), Retry: codec.Ladder(n.Ladder),
+		Expires: codec.Stamp(n.Expires)}
+	if n.ExpiresAfter > 0 {
+		v.ExpiresAfter = &codec.Delay{Span: n.ExpiresAfter}
+	}
+
 	if n.ContentType == "" && inline {
 		v.ContentType = "application/json"
 	}

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/access"
 	"notifier/internal/api"
+	"notifier/internal/auth"
 	"notifier/internal/engine/enginetest"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
@@ -23,9 +23,9 @@ func sequence(t *testing.T, first, waits string) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{t: t, engine: enginetest.New(t, table)}
-	b.handler = api.New(api.Options{Engine: b.engine, Routes: table, Version: "test", Loopback: true, Clients: []access.Client{
-		{Name: "all", Token: "token-of-all", Role: access.Admin},
-		{Name: "paid", Token: "token-of-paid", Prefix: "app1:shop:paid", Role: access.Admin}}})
+	b.handler = api.New(api.Options{Engine: b.engine, Routes: table, Version: "test", Loopback: true, Clients: []auth.Client{
+		{Name: "all", Token: "token-of-all", Role: auth.Admin},
+		{Name: "paid", Token: "token-of-paid", Prefix: "app1:shop:paid", Role: auth.Admin}}})
 	b.token = "token-of-all"
 	if err := b.engine.Store().Layout.AddOrdered(t.Context(), []string{"app1:shop"}); err != nil {
 		t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
-	"notifier/internal/access"
 	"notifier/internal/api"
+	"notifier/internal/auth"
 	"notifier/internal/callback"
 	"notifier/internal/config"
 	"notifier/internal/doctor"
@@ -20,14 +20,13 @@ import (
 	"notifier/internal/fleet"
 	_ "notifier/internal/history/postgres" // for postgres://
 	_ "notifier/internal/history/sqlite"   // for sqlite:///
-	"notifier/internal/keyring"
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
+	"notifier/internal/problems"
 	"notifier/internal/route"
-	"notifier/internal/sampler"
-	"notifier/internal/tap"
 	"notifier/internal/telemetry"
 	"notifier/internal/testcall"
+	"notifier/internal/tracing"
 	"notifier/internal/ui"
 	"notifier/internal/wire"
 )
@@ -61,7 +60,7 @@ type Process struct {
 	server    *http.Server
 	listen    net.Listener
 	pages     *ui.Pages // nil with NOTIFIER_UI=false
-	sampler   *sampler.Sampler
+	sampler   *problems.Sampler
 	page      *sidePage   // the metrics; nil without NOTIFIER_METRICS_LISTEN
 	pprof     *sidePage   // the profiles; nil without NOTIFIER_PPROF_LISTEN
 	setup     *setupWatch // nil for a Redis to throw away
@@ -98,7 +97,7 @@ func New(o Options) (_ *Process, err error) {
 		return nil, err
 	}
 
-	p.server = api.Server(p.leave.handler(access.Proxies(o.Config.TrustedProxies).Handler(p.newHandler())), o.Config.Listen)
+	p.server = api.Server(p.leave.handler(auth.Proxies(o.Config.TrustedProxies).Handler(p.newHandler())), o.Config.Listen)
 	return p, nil
 }
 
@@ -141,7 +140,7 @@ func (p *Process) newEngine() {
 	p.newTelemetry()
 
 	space := keys.Space{Namespace: c.Namespace, Shards: c.Shards}
-	taps := tap.NewPublisher(tap.PublisherOptions{Mask: c.UIMask, Observer: p.metrics, Logger: o.Logger})
+	taps := tracing.NewPublisher(tracing.PublisherOptions{Mask: c.UIMask, Observer: p.metrics, Logger: o.Logger})
 	names := []string{}
 	for _, x := range c.Clients {
 		names = append(names, x.Name)
@@ -156,7 +155,8 @@ func (p *Process) newEngine() {
 		Confirm:       wire.Confirm{Durability: c.Durability, Timeout: c.DurabilityTimeout},
 		ConfirmSettle: wire.Confirm{Durability: c.DurabilitySettle, Timeout: c.DurabilityTimeout},
 		History:       p.history,
-		Tracer:        p.telemetry.Tracer(), Metrics: p.metrics, Logger: o.Logger, Log: o.Log, LogAttempts: c.LogAttempts}
+		AlarmRoute:    c.Alarm, PublicURL: c.PublicURL,
+		Tracer: p.telemetry.Tracer(), Metrics: p.metrics, Logger: o.Logger, Log: o.Log, LogAttempts: c.LogAttempts}
 	if !o.Throwaway {
 		setup := redisSetup{c, p.conn}
 		p.setup = newSetupWatch(setupWatch{redis: setup, metrics: p.metrics, logger: o.Logger})
@@ -192,23 +192,24 @@ func (p *Process) takeAddresses() (err error) {
 func (p *Process) newHandler() http.Handler {
 	o, c := p.o, p.o.Config
 	clients := config.Callers(c.Clients)
-	failures := access.NewFailures(access.FailuresOptions{Logger: o.Logger, Count: p.metrics.AuthenticationFailed})
-	ring := keyring.New(p.Engine.Key)
+	failures := auth.NewFailures(auth.FailuresOptions{Logger: o.Logger, Count: p.metrics.AuthenticationFailed})
+	ring := wire.NewKeyRing(p.Engine.Key)
 	if len(c.Key) > 0 {
-		ring = keyring.Fixed(c.Key)
+		ring = wire.FixedKey(c.Key)
 	}
 
 	tests := testcall.New(testcall.Options{Routes: p.table, Probe: p.calls.Probe, Mask: c.UIMask})
 
-	figures := sampler.Options{Engine: p.Engine, Routes: p.table, Health: p.Engine, Now: p.Engine.Now}
+	figures := problems.SamplerOptions{Engine: p.Engine, Routes: p.table, Health: p.Engine, Now: p.Engine.Now}
 	if !o.Throwaway {
 		figures.Examine = func(ctx context.Context) (*doctor.Report, error) { return doctor.Run(ctx, c, doctor.Options{}) }
 	}
 
-	p.sampler = sampler.New(figures)
-	a := api.Options{Engine: p.Engine, Routes: p.table, Clients: clients, Failures: failures, MaxBody: c.MaxBody, Memory: c.APIMemory,
+	p.sampler = problems.NewSampler(figures)
+	a := api.Options{Engine: p.Engine, Recurrences: p.Engine.Recurrences(),
+		Routes: p.table, Clients: clients, Failures: failures, MaxBody: c.MaxBody, Memory: c.APIMemory,
 		Tracer: p.telemetry.Tracer(), Observer: p.metrics, Keys: ring, Metrics: p.metrics.Page(), Tests: tests, Mask: c.UIMask,
-		Logger: o.Logger, LogCalls: api.LogCalls(c.LogCalls), Version: o.Version, Loopback: access.LocalOnly(p.listen.Addr()),
+		Logger: o.Logger, LogCalls: api.LogCalls(c.LogCalls), Version: o.Version, Loopback: auth.LocalOnly(p.listen.Addr()),
 		Sampler: p.sampler, Pages: c.UI}
 	if p.history.DB != nil {
 		a.History, a.Eraser, a.Replayer = p.history.DB, p.Engine, p.Engine

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // won is how many claims an instance has won, by its metrics page.
@@ -37,7 +37,7 @@ func (i *instance) won(t *testing.T) (n int) {
 // slots allow, and a notice that has to wait costs one further claim, 1.2 at most.
 func TestFreedSlotsOfAFleetAreUsed(t *testing.T) {
 	const n, slots = 240, 12
-	srv, to := redistest.Start(t), newShop(t, 50*time.Millisecond)
+	srv, to := testkit.StartRedis(t), newShop(t, 50*time.Millisecond)
 	var all []*instance
 	for range 3 {
 		all = append(all, serveOn(t, srv, "ROUTES=pay", "ROUTE_PAY_PREFIX=app1:pay", "ROUTE_PAY_TARGET=notice", "ROUTE_PAY_ALLOW=127.0.0.1",

@@ -17,13 +17,3 @@ func testRoute(name, prefix string) *route.Route {
 		40 * time.Millisecond},
 		Timeout: 2 * time.Second, Ack: route.Ack{Kind: route.Ack2xx}, Concurrency: 64, HostConcurrency: 16}
 }
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for limit := time.Now().Add(30 * time.Second); !ok(); {
-		if time.Now().After(limit) {
-			t.Fatalf("not within 30s: %s", what)
-		}
-		time.Sleep(2 * time.Millisecond) // sleep: polls until the limit
-	}
-}

@@ -13,8 +13,8 @@ import (
 
 	"notifier/internal/config"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // leaver is a Process with a shutdown delay of an hour that has been asked to stop.
@@ -28,7 +28,7 @@ type leaver struct {
 
 func newLeaver(t *testing.T, change func(*config.Config)) *leaver {
 	t.Helper()
-	c := configOf(redistest.Start(t).URL())
+	c := configOf(testkit.StartRedis(t).URL())
 	c.ShutdownDelay = time.Hour
 	change(c)
 	core, logs := logged.New(zap.InfoLevel)
@@ -63,9 +63,9 @@ func TestShutdownDelayKeepsDelivering(t *testing.T) {
 	t.Parallel()
 	l := newLeaver(t, func(*config.Config) {})
 	defer http.DefaultClient.CloseIdleConnections()
-	eventually(t, "ready", func() bool { status, _, closes := l.get(t, "/readyz"); return status == 200 && !closes })
+	testkit.Until(t, "ready", func() bool { status, _, closes := l.get(t, "/readyz"); return status == 200 && !closes })
 	l.signal()
-	eventually(t, "not ready", func() bool { status, _, _ := l.get(t, "/readyz"); return status == 503 })
+	testkit.Until(t, "not ready", func() bool { status, _, _ := l.get(t, "/readyz"); return status == 503 })
 	if _, body, closes := l.get(t, "/readyz"); !closes || !strings.Contains(body, `"ready":false`) ||
 		!strings.Contains(body, "shutting down") {
 		t.Errorf("closes %v: %s", closes, body)
@@ -78,7 +78,7 @@ func TestShutdownDelayKeepsDelivering(t *testing.T) {
 		Content: notice.Content{Body: []byte("{}")}}}); r[0].Err != nil {
 		t.Fatal(r[0].Err)
 	}
-	eventually(t, "a delivery during the delay", func() bool {
+	testkit.Until(t, "a delivery during the delay", func() bool {
 		_, body, _ := l.get(t, "/v1/notices/app1:a:b:1")
 		return strings.Contains(body, `"state":"delivered"`)
 	})
@@ -99,7 +99,7 @@ func TestFailureEndsShutdownDelay(t *testing.T) {
 	t.Parallel()
 	l := newLeaver(t, func(*config.Config) {})
 	l.signal()
-	eventually(t, "the delay", func() bool { return l.leave.Load() })
+	testkit.Until(t, "the delay", func() bool { return l.leave.Load() })
 	_ = l.listen.Close() // the API fails
 	if err := <-l.done; err == nil {
 		t.Error("no error")

@@ -21,6 +21,8 @@ import (
 
 	"github.com/creack/pty"
 	"go.uber.org/zap"
+
+	"notifier/internal/testkit"
 )
 
 // page is a writer that can be read concurrently. It takes nothing while it is stuck, and fails with err.
@@ -388,7 +390,7 @@ func TestDeliverToPipeWithoutReader(t *testing.T) {
 		defer close(read)
 		text, _ = io.ReadAll(r) // the end of the pipe
 	}()
-	eventually(t, "lines are written again", func() bool { return l.Problem() == "" })
+	testkit.Until(t, "lines are written again", func() bool { return l.Problem() == "" })
 	if err := l.Deliver(t.Context(), time.Minute, "last"); err != nil {
 		t.Error(err)
 	}

@@ -15,8 +15,8 @@ import (
 
 	"notifier/internal/config"
 	"notifier/internal/doctor"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
+	"notifier/internal/testkit"
 )
 
 // served is a Process whose log can be read.
@@ -79,15 +79,15 @@ func (s *served) subscribed(t *testing.T) {
 
 func (s *served) tells(t *testing.T, line string) {
 	t.Helper()
-	eventually(t, line, func() bool { return strings.Contains(s.page(), "\n"+line+"\n") })
+	testkit.Until(t, line, func() bool { return strings.Contains(s.page(), "\n"+line+"\n") })
 }
 
 // Regression test: serve logged nothing about a Redis that evicts or loses notices; only doctor
 // reported it.
 func TestServeTellsWhatDoctorCallsAnError(t *testing.T) {
-	srv := redistest.Start(t, redistest.WithConfig("maxmemory 100mb", "maxmemory-policy allkeys-lru", "appendonly no", `save ""`))
+	srv := testkit.StartRedis(t, testkit.WithConfig("maxmemory 100mb", "maxmemory-policy allkeys-lru", "appendonly no", `save ""`))
 	s := runProcess(t, srv.URL())
-	eventually(t, "two warnings", func() bool { return len(s.warnings()) == 2 })
+	testkit.Until(t, "two warnings", func() bool { return len(s.warnings()) == 2 })
 	all := strings.Join(s.warnings(), "\n")
 	for _, want := range []string{"warn memory: maxmemory-policy is allkeys-lru", "→ maxmemory-policy noeviction in redis.conf",
 		"warn persistence: neither",
@@ -103,13 +103,13 @@ func TestServeTellsWhatDoctorCallsAnError(t *testing.T) {
 	// A problem of the same server is reported once, that of another server again.
 	s.subscribed(t)
 	srv.Restart()
-	eventually(t, "two more warnings of another server", func() bool { return len(s.warnings()) == 4 })
+	testkit.Until(t, "two more warnings of another server", func() bool { return len(s.warnings()) == 4 })
 
 	if err := srv.Client().ConfigSet(t.Context(), "maxmemory-policy", "noeviction").Err(); err != nil {
 		t.Fatal(err)
 	}
 	s.tells(t, `notifier_redis_misconfigured{check="memory"} 0`)
-	eventually(t, "the end of it", func() bool {
+	testkit.Until(t, "the end of it", func() bool {
 		return s.logs.FilterMessage("a problem of the Redis configuration is fixed").Len() == 1
 	})
 	if n := len(s.warnings()); n != 4 {
@@ -119,7 +119,7 @@ func TestServeTellsWhatDoctorCallsAnError(t *testing.T) {
 
 // A managed Redis forbids CONFIG and INFO: that is not an error, and delays nothing.
 func TestServeStartsWhereCONFIGAndINFOAreForbidden(t *testing.T) {
-	srv := redistest.Start(t, redistest.WithConfig("maxmemory 100mb", "maxmemory-policy allkeys-lru"))
+	srv := testkit.StartRedis(t, testkit.WithConfig("maxmemory 100mb", "maxmemory-policy allkeys-lru"))
 	acl := []any{"ACL", "SETUSER", "managed", "on", ">secret", "~*", "&*", "+@all", "-config", "-info", "-acl"}
 	if err := srv.Client().Do(t.Context(), acl...).Err(); err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestServeStartsWhereCONFIGAndINFOAreForbidden(t *testing.T) {
 // A service that lacks a right it needs refuses to start, names the rules to add, and
 // has written nothing.
 func TestServeRefusesToStartWithoutRights(t *testing.T) {
-	srv := redistest.Start(t, redistest.WithConfig("appendonly yes", "maxmemory 100mb"))
+	srv := testkit.StartRedis(t, testkit.WithConfig("appendonly yes", "maxmemory 100mb"))
 	for rules, add := range map[string]string{
 		"~* &* +@all -zadd -hgetall -evalsha": "+evalsha +zadd +hgetall",
 		"~notifier:* &* +@all":                "~app1:*",
@@ -163,12 +163,12 @@ func TestServeRefusesToStartWithoutRights(t *testing.T) {
 
 // At the start too, and its end.
 func TestAStartWithoutRedisIsToldAgain(t *testing.T) {
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	srv.Kill()
 	s := runProcess(t, srv.URL())
-	eventually(t, "the outage", func() bool { return s.logs.FilterMessageSnippet("Redis is unavailable").Len() == 1 })
+	testkit.Until(t, "the outage", func() bool { return s.logs.FilterMessageSnippet("Redis is unavailable").Len() == 1 })
 	srv.Restart()
-	eventually(t, "its end", func() bool { return s.logs.FilterMessage("Redis is available again").Len() == 1 })
+	testkit.Until(t, "its end", func() bool { return s.logs.FilterMessage("Redis is available again").Len() == 1 })
 	s.subscribed(t)
 }
 
@@ -189,9 +189,9 @@ func TestFullRedisIsExamined(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
-	eventually(t, "the first examination", func() bool { return e.n.Load() == 1 })
+	testkit.Until(t, "the first examination", func() bool { return e.n.Load() == 1 })
 	w.MemoryChanged()
-	eventually(t, "another one", func() bool { return e.n.Load() == 2 })
+	testkit.Until(t, "another one", func() bool { return e.n.Load() == 2 })
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)

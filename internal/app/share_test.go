@@ -17,8 +17,8 @@ import (
 
 	"notifier/internal/config"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // instance is a whole process within the test's.
@@ -28,7 +28,7 @@ type instance struct {
 }
 
 // serveOn begins an instance on a server with these variables.
-func serveOn(t *testing.T, srv *redistest.Server, vars ...string) *instance {
+func serveOn(t *testing.T, srv *testkit.Redis, vars ...string) *instance {
 	t.Helper()
 	env := map[string]string{"NOTIFIER_REDIS_URL": srv.URL(), "NOTIFIER_LISTEN": "127.0.0.1:0", "NOTIFIER_NAMESPACE": srv.Namespace()}
 	for _, v := range vars {
@@ -103,7 +103,7 @@ func (s *shop) await(t *testing.T, n int) {
 func together(t *testing.T, all ...*instance) {
 	t.Helper()
 	for _, i := range all {
-		eventually(t, "all know each other", func() bool { s := i.Fleet().Stats(); return s.Alive == len(all) && s.Leaving == 0 })
+		testkit.Until(t, "all know each other", func() bool { s := i.Fleet().Stats(); return s.Alive == len(all) && s.Leaving == 0 })
 	}
 }
 
@@ -127,7 +127,7 @@ func TestSlotsHoldForAllInstances(t *testing.T) {
 	for _, target := range []string{"notice", "fixed"} {
 		for _, slots := range []int{1, 2, 4} {
 			t.Run(fmt.Sprint(target, slots), func(t *testing.T) {
-				srv, to := redistest.Start(t), newShop(t, 5*time.Millisecond)
+				srv, to := testkit.StartRedis(t), newShop(t, 5*time.Millisecond)
 				vars := []string{"ROUTES=pay", "ROUTE_PAY_PREFIX=app1:pay", "ROUTE_PAY_TARGET=notice", "ROUTE_PAY_ALLOW=127.0.0.1",
 					fmt.Sprint("ROUTE_PAY_HOST_CONCURRENCY=", slots)}
 				url := to.URL
@@ -159,16 +159,16 @@ func TestSlotsHoldForAllInstances(t *testing.T) {
 
 // TestOpenBreakerIsKnownToAll: a host that hangs for one instance is tried by one.
 func TestOpenBreakerIsKnownToAll(t *testing.T) {
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	vars := []string{"ROUTES=pay", "ROUTE_PAY_PREFIX=app1:pay", "ROUTE_PAY_TARGET=notice", "ROUTE_PAY_ALLOW=127.0.0.1"}
 	all := []*instance{serveOn(t, srv, vars...), serveOn(t, srv, vars...), serveOn(t, srv, vars...)}
 	together(t, all...)
 	all[0].Broadcast("open app1:pay 127.0.0.1:9 0 5000 60000")
 	for _, i := range all[1:] {
-		eventually(t, "the breaker is open there too", func() bool { return i.calls.Open(i.Process.o.Config.Routes[0], "127.0.0.1:9") })
+		testkit.Until(t, "the breaker is open there too", func() bool { return i.calls.Open(i.Process.o.Config.Routes[0], "127.0.0.1:9") })
 	}
 	all[1].Broadcast("closed app1:pay 127.0.0.1:9")
-	eventually(t, "it is closed again", func() bool { return !all[2].calls.Open(all[2].Process.o.Config.Routes[0], "127.0.0.1:9") })
+	testkit.Until(t, "it is closed again", func() bool { return !all[2].calls.Open(all[2].Process.o.Config.Routes[0], "127.0.0.1:9") })
 }
 
 // TestLimitsSmallerThanTheFleet: if RATE and HOST_CONCURRENCY suffice for one instance only, both
@@ -177,7 +177,7 @@ func TestLimitsSmallerThanTheFleet(t *testing.T) {
 	for _, target := range []string{"notice", "fixed"} {
 		t.Run(target, func(t *testing.T) {
 			t.Parallel()
-			srv, to := redistest.Start(t), newShop(t, 5*time.Millisecond)
+			srv, to := testkit.StartRedis(t), newShop(t, 5*time.Millisecond)
 			vars := []string{"ROUTES=pay", "ROUTE_PAY_PREFIX=app1:pay", "ROUTE_PAY_TARGET=notice", "ROUTE_PAY_ALLOW=127.0.0.1",
 				"ROUTE_PAY_HOST_CONCURRENCY=1", "ROUTE_PAY_RATE=1/s"}
 			url := to.URL

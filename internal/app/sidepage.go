@@ -8,8 +8,8 @@ import (
 	"net/http/pprof"
 	"time"
 
-	"notifier/internal/access"
 	"notifier/internal/api"
+	"notifier/internal/auth"
 )
 
 // sidePage is an HTTP server without tokens on a separate address: that of the metrics, or
@@ -57,7 +57,7 @@ func profiles() http.Handler {
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !access.IsLoopback(r.Host) {
+		if !auth.IsLoopback(r.Host) {
 			http.Error(w, "profiles are served to loopback hosts only, such as 127.0.0.1", http.StatusForbidden)
 			return
 		}

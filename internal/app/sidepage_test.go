@@ -14,13 +14,13 @@ import (
 
 	"notifier/internal/app"
 	"notifier/internal/config"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 func metricsConfig(t *testing.T, address string) *config.Config {
 	t.Helper()
 	env := map[string]string{
-		"NOTIFIER_REDIS_URL": redistest.Start(t).URL(), "NOTIFIER_LISTEN": "127.0.0.1:0", "NOTIFIER_METRICS_LISTEN": address,
+		"NOTIFIER_REDIS_URL": testkit.StartRedis(t).URL(), "NOTIFIER_LISTEN": "127.0.0.1:0", "NOTIFIER_METRICS_LISTEN": address,
 		"NOTIFIER_CLIENTS": "shop", "NOTIFIER_CLIENT_SHOP_TOKEN": "a-token-of-the-tests-0123456789abc", "NOTIFIER_CLIENT_SHOP_PREFIX": "shop",
 		"NOTIFIER_CLIENT_SHOP_ROLE": "read",
 		"NOTIFIER_ROUTES":           "log", "NOTIFIER_ROUTE_LOG_PREFIX": "shop", "NOTIFIER_ROUTE_LOG_TARGET": "log",

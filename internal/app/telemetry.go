@@ -12,7 +12,7 @@ const telemetryWait = 3 * time.Second
 
 // newTelemetry makes the exporters of spans and metrics. They count in the metrics.
 func (p *Process) newTelemetry() {
-	p.telemetry = telemetry.New(telemetry.Options{Settings: p.o.Config.Telemetry, Version: p.o.Version, Instance: p.o.Config.Instance,
+	p.telemetry = telemetry.New(telemetry.Options{OTel: p.o.Config.Telemetry, Version: p.o.Version, Instance: p.o.Config.Instance,
 		Gatherer: p.metrics.Gatherer(), Observer: p.metrics, Logger: p.o.Logger})
 }
 

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 )
 
 // memory keeps entries in memory, the newest first.
@@ -44,16 +44,16 @@ func (s *memory) Audited(_ context.Context, r Range, limit int) ([]Entry, error)
 func TestEntryIsVisibleToItsClientAndAdmins(t *testing.T) {
 	own, others := Entry{Client: "ops", Key: "app1:a:b:c"}, Entry{Client: "shop", Key: "app1:a:b:c"}
 	for _, c := range []struct {
-		who            access.Caller
+		who            auth.Caller
 		own, ofAnother bool
 	}{
-		{access.Local(), true, true},
-		{access.Caller{Name: "ops", Role: access.Admin}, true, true},
-		{access.Caller{Name: "ops", Role: access.Operate}, true, false},
-		{access.Caller{Name: "ops", Role: access.Read}, true, false},
-		{access.Caller{Name: "ops", Prefix: "app1", Role: access.Admin}, true, false},
-		{access.Caller{Name: "ops", Prefix: "app1", Role: access.Produce}, true, false},
-		{access.Caller{Name: "desk", Prefix: "app1", Role: access.Operate}, false, false},
+		{auth.Local(), true, true},
+		{auth.Caller{Name: "ops", Role: auth.Admin}, true, true},
+		{auth.Caller{Name: "ops", Role: auth.Operate}, true, false},
+		{auth.Caller{Name: "ops", Role: auth.Read}, true, false},
+		{auth.Caller{Name: "ops", Prefix: "app1", Role: auth.Admin}, true, false},
+		{auth.Caller{Name: "ops", Prefix: "app1", Role: auth.Produce}, true, false},
+		{auth.Caller{Name: "desk", Prefix: "app1", Role: auth.Operate}, false, false},
 	} {
 		if own.VisibleTo(c.who) != c.own || others.VisibleTo(c.who) != c.ofAnother {
 			t.Errorf("%+v sees that of ops: %v, that of shop: %v", c.who, own.VisibleTo(c.who), others.VisibleTo(c.who))
@@ -145,7 +145,7 @@ func TestPages(t *testing.T) {
 		s.list = append(s.list, e)
 	}
 	trail := NewTrail(s, zap.NewNop())
-	p, err := trail.Read(t.Context(), access.Local(), Query{Limit: 3})
+	p, err := trail.Read(t.Context(), auth.Local(), Query{Limit: 3})
 	if err != nil || len(p.Entries) != 3 || p.Next != "2" || !slices.Equal(s.reads, []int{3}) {
 		t.Errorf("%+v, %v, %v", p, err, s.reads)
 	}
@@ -153,7 +153,7 @@ func TestPages(t *testing.T) {
 	seen, pages := 0, 0
 	for q := (Query{Limit: 100}); pages == 0 || q.Before != ""; pages++ {
 		s.reads = nil
-		p, err := trail.Read(t.Context(), access.Caller{Name: "two"}, q)
+		p, err := trail.Read(t.Context(), auth.Caller{Name: "two"}, q)
 		if err != nil || len(s.reads) > maxSteps {
 			t.Fatalf("%v, %v", err, s.reads)
 		}
@@ -163,15 +163,15 @@ func TestPages(t *testing.T) {
 	if seen != 5 || pages != 2 {
 		t.Errorf("%d entries on %d pages", seen, pages)
 	}
-	if p, err := trail.Read(t.Context(), access.Local(), Query{Limit: 100, Prefix: "app2:a:b:c"}); err != nil || len(p.Entries) != 3 ||
+	if p, err := trail.Read(t.Context(), auth.Local(), Query{Limit: 100, Prefix: "app2:a:b:c"}); err != nil || len(p.Entries) != 3 ||
 		p.Next == "" {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if _, err := trail.Read(t.Context(), access.Local(), Query{}); err == nil {
+	if _, err := trail.Read(t.Context(), auth.Local(), Query{}); err == nil {
 		t.Error("a page of nothing is read")
 	}
 	s.fail = errors.New("down")
-	if _, err := trail.Read(t.Context(), access.Local(), Query{Limit: 1}); !errors.Is(err, s.fail) {
+	if _, err := trail.Read(t.Context(), auth.Local(), Query{Limit: 1}); !errors.Is(err, s.fail) {
 		t.Errorf("%v", err)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 	"notifier/internal/keys"
 )
 
@@ -39,9 +39,17 @@ const (
 	Redirect       Action = "redirect"        // was started
 	RedirectStop   Action = "redirect-stop"   // was stopped
 	RedirectGoOn   Action = "redirect-resume" // goes on
-	Settings       Action = "settings"        // an instance started with other settings of a route
-	Tap            Action = "tap"             // copies of attempts under a prefix were streamed
-	Erase          Action = "erase"           // of the history and of notices in Redis; the erased key or host is only stored as a digest
+	CancelMany     Action = "cancel-many"     // a job was started
+	JobStop        Action = "job-stop"
+	JobResume      Action = "job-resume"
+	Recur          Action = "recur" // a recurring notice was created or replaced
+	RecurDelete    Action = "recur-delete"
+	RecurPause     Action = "recur-pause"
+	RecurResume    Action = "recur-resume"
+	RecurRun       Action = "recur-run" // a notice of it was stored for now
+	Settings       Action = "settings"  // an instance started with other settings of a route
+	Tap            Action = "tap"       // copies of attempts under a prefix were streamed
+	Erase          Action = "erase"     // of the history and of notices in Redis; the erased key or host is only stored as a digest
 )
 
 // Class decides which of a client's two streams an entry is in. Calls of one class cannot
@@ -63,7 +71,7 @@ func (a Action) Class() Class {
 	switch a {
 	case SignIn, Secret, Purge, Erase, Pause, Resume, Release, PauseReceiver, ResumeReceiver, LimitReceiver,
 		Replay, ReplayStop, ReplayResume, Restore, PortalLink, PortalRevoke,
-		Redirect, RedirectStop, RedirectGoOn, Tap, Settings:
+		Redirect, RedirectStop, RedirectGoOn, CancelMany, JobStop, JobResume, Recur, RecurDelete, RecurPause, RecurResume, Tap, Settings:
 		return Rare
 	}
 	return Frequent
@@ -115,7 +123,7 @@ type Entry struct {
 
 // VisibleTo reports whether a caller may read the entry: an admin without a prefix reads
 // the entries of all clients, any other caller its own.
-func (e *Entry) VisibleTo(c access.Caller) bool {
+func (e *Entry) VisibleTo(c auth.Caller) bool {
 	return c.Everything() || e.Client == c.Name
 }
 

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"time"
 
-	"notifier/internal/node"
 	"notifier/internal/wire"
 )
 
@@ -42,7 +41,7 @@ func (s *Store) Audit(ctx context.Context, e Entry) error {
 		defer cancel()
 		done <- s.addEntry(own, e)
 	}()
-	tick := time.NewTicker(node.MaxSilence / 4)
+	tick := time.NewTicker(wire.MaxSilence / 4)
 	defer tick.Stop()
 	for {
 		select {
@@ -52,7 +51,7 @@ func (s *Store) Audit(ctx context.Context, e Entry) error {
 			return s.Wire.Fail("audit", ctx.Err())
 		case <-tick.C:
 			if at := s.Wire.Master(ctx, s.Wire.Space.AuditClients()); s.Wire.Nodes.Slow(at) {
-				return s.Wire.Fail("audit", &node.AwayError{Addr: at})
+				return s.Wire.Fail("audit", &wire.AwayError{Addr: at})
 			}
 		}
 	}

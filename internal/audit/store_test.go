@@ -14,8 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/node"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 	"notifier/internal/wire/wiretest"
 )
@@ -295,7 +294,7 @@ func TestFormerClientsShareOneStream(t *testing.T) {
 func TestAuditIsCopied(t *testing.T) {
 	t.Parallel()
 	s, _ := openStore(t)
-	far := &Store{wiretest.On(t, redistest.Start(t).URL(), s.Wire.Space.Namespace)}
+	far := &Store{wiretest.On(t, testkit.StartRedis(t).URL(), s.Wire.Space.Namespace)}
 	ctx := t.Context()
 	s.fill(t, "ops", SignIn, 3)
 	s.fill(t, "ops", SignIn, 2) // counted
@@ -346,7 +345,7 @@ func TestAuditIsCopied(t *testing.T) {
 // No call waits for the audit on a node that hangs.
 func TestAuditDoesNotWaitForASlowNode(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t, redistest.WithConfig("cluster-enabled yes"))
+	srv := testkit.StartRedis(t, testkit.WithConfig("cluster-enabled yes"))
 	ctx := t.Context()
 	if err := srv.Client().ClusterAddSlotsRange(ctx, 0, 16383).Err(); err != nil {
 		t.Fatal(err)
@@ -370,7 +369,7 @@ func TestAuditDoesNotWaitForASlowNode(t *testing.T) {
 	if err := s.Audit(gone, entry); !errors.Is(err, context.Canceled) {
 		t.Errorf("of a caller that is gone: %v", err)
 	}
-	var away *node.AwayError
+	var away *wire.AwayError
 	if err := s.Audit(ctx, entry); !errors.As(err, &away) || !errors.Is(err, wire.ErrUnavailable) {
 		t.Fatalf("%v, want that the node is slow", err)
 	}
@@ -386,7 +385,7 @@ func TestAuditDoesNotWaitForASlowNode(t *testing.T) {
 	}
 }
 
-func openStore(t *testing.T) (*Store, *redistest.Server) {
+func openStore(t *testing.T) (*Store, *testkit.Redis) {
 	t.Helper()
 	w, srv := wiretest.Open(t)
 	return &Store{w}, srv
@@ -429,7 +428,7 @@ func (b *breaks) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 // Whichever command of a call fails, the call says so, and the next one neither loses an entry nor doubles it.
 func TestCallsThatBreakOffAreMadeAgain(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	for name, c := range map[string]struct {
 		call  func(ctx context.Context, s, far *Store) error
 		moved bool // to far

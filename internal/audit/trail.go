@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 )
 
 // Keeper keeps entries.
@@ -88,7 +88,7 @@ const (
 var errLimit = errors.New("audit: the limit of a page is at least 1")
 
 // Read reads a page of the entries that a caller may see.
-func (t *Trail) Read(ctx context.Context, c access.Caller, q Query) (Page, error) {
+func (t *Trail) Read(ctx context.Context, c auth.Caller, q Query) (Page, error) {
 	if q.Limit < 1 {
 		return Page{}, errLimit
 	}
@@ -125,7 +125,7 @@ func (t *Trail) Read(ctx context.Context, c access.Caller, q Query) (Page, error
 
 // add adds the entries that the caller may see and that the query selects. It returns true when the page
 // is full.
-func (p *Page) add(list []Entry, c access.Caller, q Query) (full bool) {
+func (p *Page) add(list []Entry, c auth.Caller, q Query) (full bool) {
 	for i := range list {
 		p.Next = list[i].Place
 		if !list[i].VisibleTo(c) || q.Prefix != "" && !list[i].within(q.Prefix) {

@@ -12,7 +12,7 @@ import (
 )
 
 // needsBody reports whether the acknowledgement rule depends on the answer's body.
-func needsBody(a *route.Ack) bool { return a.Kind == route.AckBody || a.Kind == route.AckJSON }
+func needsBody(a *route.Ack) bool { return len(a.Values) > 0 }
 
 // statusAcks reports whether the status can acknowledge the notice under the rule, ignoring the body.
 func statusAcks(a *route.Ack, status int) bool {
@@ -26,23 +26,42 @@ func statusAcks(a *route.Ack, status int) bool {
 // mismatch, without the secrets.
 func bodyAcks(a *route.Ack, body []byte, secrets func() scrubber) (ok bool, why string) {
 	body = trimBody(body)
+	want := quoted(a.Values)
 	if a.Kind == route.AckBody {
-		if string(body) == a.Body {
+		if slices.Contains(a.Values, string(body)) {
 			return true, ""
 		}
-		return false, fmt.Sprintf("the body is not %q", a.Body)
+		return false, "the body is not " + want
 	}
 
-	got, err := lookup(body, a.Path)
+	find, in := lookup, "a JSON"
+	if a.Kind == route.AckXML {
+		find, in = lookupXML, "an XML"
+	}
+
+	got, err := find(body, a.Path)
 	path := strings.Join(a.Path, ".")
 	if err != nil {
-		return false, fmt.Sprintf("want %s=%s in a JSON body: %s", path, a.Value, err)
+		return false, fmt.Sprintf("want %s=%s in %s body: %s", path, strings.Join(a.Values, "|"), in, err)
 	}
-	if got == a.Value {
+	if slices.Contains(a.Values, got) {
 		return true, ""
 	}
 
-	return false, fmt.Sprintf("%s is %.60q, want %q", path, secrets().scrub(got), a.Value)
+	return false, fmt.Sprintf("%s is %.60q, want %s", path, secrets().scrub(got), want)
+}
+
+// quoted lists texts in an error.
+func quoted(texts []string) string {
+	out := ""
+	for i, t := range texts {
+		if i > 0 {
+			out += " or "
+		}
+		out += strconv.Quote(t)
+	}
+
+	return out
 }
 
 // trimBody removes white space and a byte order mark at the beginning: the source files of some servers start

@@ -8,29 +8,29 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/sign"
-	"notifier/internal/tap"
+	"notifier/internal/tracing"
 )
 
 // Copy returns the request that the next attempt of n would send, to show it to developers who watch a route (package
-// tap). For a route that only logs its notices, Copy returns the HTTP request that would deliver the notice. The
+// tracing). For a route that only logs its notices, Copy returns the HTTP request that would deliver the notice. The
 // headers of the route, headers with secret names and signatures are left out, and secrets in the url are hidden.
-func (h *Handler) Copy(r *route.Route, n *notice.Notice) *tap.Copy {
-	out := &tap.Copy{Key: n.Key, Route: r.Name, ID: n.ID(), Attempt: n.NextAttempt(), Target: r.Target.Kind, Method: methodOf(r, n)}
+func (h *Handler) Copy(r *route.Route, n *notice.Notice) *tracing.Copy {
+	out := &tracing.Copy{Key: n.Key, Route: r.Name, ID: n.ID(), Attempt: n.NextAttempt(), Target: r.Target.Kind, Method: methodOf(r, n)}
 	s := r.Signing()
 	out.Standard, out.Schemes = s.Has(sign.Standard), schemes(s)
 	switch {
 	case n.URL != "":
 		out.URL = RedactURL(n.URL)
 	case r.Target.URL != nil:
-		out.URL = redact(r.Target.URL)
+		out.URL = redact(r.Target.Shown())
 	}
 
 	typ := n.EffectiveType()
 	if out.Method == http.MethodGet {
 		out.Query, _ = notice.Query(n.Body, typ) // an attempt with an error is not sent, and has no copy
 		out.Size, typ = len(out.Query), ""
-		if out.Cut = out.Size > tap.MaxBody; out.Cut {
-			out.Query = out.Query[:tap.MaxBody]
+		if out.Cut = out.Size > tracing.MaxBody; out.Cut {
+			out.Query = out.Query[:tracing.MaxBody]
 		}
 	} else {
 		out.SetBody(n.Body)

@@ -11,16 +11,16 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/sign"
-	"notifier/internal/tap"
+	"notifier/internal/tracing"
 )
 
-func copyOf(r *route.Route, c notice.Content) *tap.Copy {
+func copyOf(r *route.Route, c notice.Content) *tracing.Copy {
 	n := &notice.Notice{Key: "app1:orders:paid:1", Due: time.Unix(1_800_000_000, 0), Content: c}
 	return New(Options{UserAgent: "notifier/test"}).Copy(r, n)
 }
 
 // header is the value of a header of a copy, and whether it is there.
-func header(c *tap.Copy, name string) (string, bool) {
+func header(c *tracing.Copy, name string) (string, bool) {
 	i := slices.IndexFunc(c.Headers, func(h notice.Header) bool { return h.Name == name })
 	if i < 0 {
 		return "", false
@@ -76,8 +76,8 @@ func TestCopyOfAGetHasItsQuery(t *testing.T) {
 	if v, ok := header(c, "content-type"); ok {
 		t.Errorf("content-type %s", v)
 	}
-	long := copyOf(r, notice.Content{Body: []byte(`{"a":"` + strings.Repeat("x", tap.MaxBody) + `"}`)})
-	if !long.Cut || len(long.Query) != tap.MaxBody {
+	long := copyOf(r, notice.Content{Body: []byte(`{"a":"` + strings.Repeat("x", tracing.MaxBody) + `"}`)})
+	if !long.Cut || len(long.Query) != tracing.MaxBody {
 		t.Errorf("cut %t, %d bytes", long.Cut, len(long.Query))
 	}
 }
@@ -85,11 +85,11 @@ func TestCopyOfAGetHasItsQuery(t *testing.T) {
 func TestCopyOfALogRouteIsTheRequest(t *testing.T) {
 	t.Parallel()
 	r := &route.Route{Name: "log", Target: route.Target{Kind: route.KindLog}, Sign: []sign.Scheme{sign.Stripe, sign.GitHub}}
-	c := copyOf(r, notice.Content{Body: make([]byte, tap.MaxBody+5), ContentType: "text/plain"})
+	c := copyOf(r, notice.Content{Body: make([]byte, tracing.MaxBody+5), ContentType: "text/plain"})
 	if c.URL != "" || c.Method != http.MethodPost || c.Schemes != "stripe, github" || c.Standard {
 		t.Errorf("%+v", c)
 	}
-	if !c.Cut || len(c.Body) != tap.MaxBody || c.Size != tap.MaxBody+5 {
+	if !c.Cut || len(c.Body) != tracing.MaxBody || c.Size != tracing.MaxBody+5 {
 		t.Errorf("cut %t, %d of %d bytes", c.Cut, len(c.Body), c.Size)
 	}
 }

@@ -71,6 +71,13 @@ func destinationOf(u *url.URL) (destination, error) {
 	return to, nil
 }
 
+// addQuery adds parameters to the query that is sent.
+func (d *destination) addQuery(query string) {
+	u := *d.call
+	u.RawQuery = joinQuery(u.RawQuery, query)
+	d.call, d.uri = &u, u.RequestURI()
+}
+
 // hostHeader returns the Host header that net/http would send for a host as given.
 func hostHeader(given string) string {
 	h, err := httpguts.PunycodeHostPort(given)

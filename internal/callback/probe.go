@@ -149,6 +149,10 @@ func (h *Handler) probe(ctx context.Context, r *route.Route, n *notice.Notice) E
 
 func (x *Exchange) request(s *routeState, n *notice.Notice, c *call) {
 	x.Method, x.URL = c.method, redact(c.url())
+	if s.route.Target.Secret {
+		x.URL = redact(s.route.Target.Shown())
+	}
+
 	secrets := s.secretsOf(n, c.to)
 	x.RequestHeaders = s.shown(secrets, c.header())
 	if c.method != http.MethodGet {

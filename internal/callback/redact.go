@@ -222,6 +222,19 @@ func routeSecrets(r *route.Route) scrubber {
 	var s scrubber
 	s.addHeaders(r.Headers)
 	s.addURL(r.Target.URL)
+	if u := r.Target.URL; r.Target.Secret && u != nil {
+		for part := range strings.SplitSeq(u.Path, "/") {
+			if len(part) >= 16 || strings.ContainsAny(part, "0123456789") { // others are words
+				s.add(part)
+			}
+		}
+
+		for pair := range strings.SplitSeq(u.RawQuery, "&") {
+			_, value, _ := strings.Cut(pair, "=")
+			s.add(value)
+		}
+	}
+
 	s.addURL(r.Proxy.URL())
 	return s
 }

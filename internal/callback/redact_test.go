@@ -15,8 +15,8 @@ import (
 
 	"notifier/internal/notice"
 	"notifier/internal/route"
-	"notifier/internal/secrettest"
 	"notifier/internal/sign"
+	"notifier/internal/testkit"
 )
 
 func TestRedactURL(t *testing.T) {
@@ -135,11 +135,11 @@ func TestNoSecretLeaks(t *testing.T) {
 	for _, e := range logs.All() {
 		texts = append(texts, e.Message, fmt.Sprint(e.ContextMap()))
 	}
-	secrettest.Check(t, all, texts...)
+	testkit.CheckSecrets(t, all, texts...)
 	if _, err := sign.ParseSecrets(secret + ",whsec_" + strings.Repeat("h", 7)); err == nil {
 		t.Error(errors.New("a bad secret was taken"))
 	} else {
-		secrettest.Check(t, []string{secret}, err.Error())
+		testkit.CheckSecrets(t, []string{secret}, err.Error())
 	}
 }
 

@@ -88,6 +88,13 @@ func (s *routeState) call(n *notice.Notice, to destination, at time.Time, explai
 		c.body = signed.Body
 	}
 
+	if robot := s.route.Robot; robot != nil {
+		var query string
+		if query, c.body = robot.Sign(c.body, at); query != "" {
+			c.to.addQuery(query)
+		}
+	}
+
 	c.fields = make([]field, 0, 12+len(s.route.Headers)+len(n.Headers))
 	if s.guard == nil || s.route.HeadersTo.Match(to.at) {
 		c.setHeaders(s.route.Headers, s.route)

@@ -163,7 +163,7 @@ func TestRetryAfter(t *testing.T) {
 
 func TestAckMatchesBodies(t *testing.T) {
 	t.Parallel()
-	big := strings.Repeat(" ", maxBody-7) + "success"
+	big, wechat := strings.Repeat(" ", maxBody-7)+"success", "xml:return_code=SUCCESS"
 	for _, c := range []struct {
 		rule, body string
 		ok         bool
@@ -182,6 +182,26 @@ func TestAckMatchesBodies(t *testing.T) {
 		{"json:data.0.code=0", `{"data":[{"code":0}]}`, true}, {"json:data.1.code=0", `{"data":[{"code":0}]}`, false},
 		{"json:code=x", `{"code":{"code":"x"}}`, false}, {"json:code=12345678901234567890", `{"code":12345678901234567890}`, true},
 		{"json:code=a=b", `{"code":"a=b"}`, true},
+		{"body:success|SUCCESS|ok", "SUCCESS\n", true}, {"body:success|SUCCESS|ok", "ok", true}, {"body:success|ok", "Ok", false},
+		{"body:success|ok", "success|ok", false}, {"json:errcode=0|40001", `{"errcode":40001}`, true}, {"json:errcode=0|1", `{"errcode":2}`, false},
+		{wechat, "<xml><return_code><![CDATA[SUCCESS]]></return_code><return_msg><![CDATA[OK]]></return_msg></xml>", true},
+		{wechat, "\ufeff<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<xml>\n <return_code>\n SUCCESS </return_code>\n</xml>\n<!-- end -->", true},
+		{wechat, `<any a="1"><other><return_code>FAIL</return_code></other><return_code>SUC<![CDATA[CESS]]></return_code></any>`, true},
+		{wechat, "<xml><return_code>SUCCES&#83;</return_code></xml>", true},
+		{wechat, "<xml><return_code>FAIL</return_code></xml>", false},
+		{wechat, "<xml><data><return_code>SUCCESS</return_code></data></xml>", false},
+		{wechat, "<return_code>SUCCESS</return_code>", false}, {wechat, "<xml><return_code>SUCCESS</return_code>", false},
+		{wechat, "SUCCESS", false},
+		{wechat, "<xml><return_code>SUCCESS</return_code></xml><xml/>", false},
+		{wechat, "<xml><return_code>SUCCESS</return_code></xml>FAIL", false},
+		{wechat, "<xml><return_code>SUCCESS</return_code><return_code>FAIL</return_code></xml>", false},
+		{wechat, "<xml><return_code>SUCCESS<b/></return_code></xml>", false}, {wechat, "<xml><return_code/></xml>", false}, {wechat, "", false},
+		{wechat, `<!DOCTYPE xml [<!ENTITY a "SUCCESS">]><xml><return_code>&a;</return_code></xml>`, false},
+		{wechat, `<!DOCTYPE xml><xml><return_code>SUCCESS</return_code></xml>`, false},
+		{wechat, "<xml><return_code>&a;</return_code></xml>", false},
+		{wechat, `<?xml version="1.0" encoding="GBK"?><xml><return_code>SUCCESS</return_code></xml>`, false},
+		{wechat, "<xml><return_code>SUCCESS</return_code><m>\xb3\xc9</m></xml>", false},
+		{wechat, strings.Repeat("<a>", maxBody/3), false}, {"xml:code=0|1", "<r><code>1</code></r>", true},
 	} {
 		want, reason := notice.OutcomeRetry, notice.ReasonAckMismatch
 		if c.ok {

@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -215,11 +216,49 @@ var rsaKey = sync.OnceValue(func() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(k)}))
 })
 
-// allSchemes is a route to base that signs with every scheme.
+// compatible are the schemes that one route may have: sorted and sorted-jeepay add the field sign as alipay does.
+var compatible = slices.DeleteFunc(slices.Clone(sign.Schemes), sign.Scheme.Text)
+
+// sortedRoute is a route to base that signs with the scheme sorted and one key for all receivers.
+func sortedRoute(t testing.TB, base string) *route.Route {
+	t.Helper()
+	r := fixedRoute(base)
+	var err error
+	if r.TextKey, err = sign.ParseTextKey("192006250b4c09247ec02edce69f6a2d"); err != nil {
+		t.Fatal(err)
+	}
+	r.Sign, r.SignPer = []sign.Scheme{sign.Sorted}, sign.PerRoute
+	return r
+}
+
+// The signature of the scheme sorted arrives in the body, also if the notice is JSON.
+func TestCallbackHasTheFieldSign(t *testing.T) {
+	t.Parallel()
+	base, got := capture(t)
+	h, r := newHandler(t, Options{}), sortedRoute(t, base)
+	for _, n := range []*notice.Notice{testNotice(`{"b":1,"a":"x"}`), formNotice("b=1&a=x")} {
+		expect(t, h.Handle(background(t), r, n), notice.OutcomeDelivered, "")
+		req := <-got
+		v, err := webhook.NewVerifier(webhook.Options{Scheme: webhook.Sorted, Secrets: []string{r.TextKey.Reveal()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := v.Verify(req.Header, []byte(req.body)); err != nil || req.Header.Get("Webhook-Id") != n.ID() {
+			t.Errorf("%s: %v", req.body, err)
+		}
+		if text := h.Probe(background(t), r, n).String(); !strings.Contains(text, `* sorted signed "a=x&b=1&key=`) ||
+			strings.Contains(text, r.TextKey.Reveal()) {
+			t.Error(text)
+		}
+		<-got // of the probe
+	}
+}
+
+// allSchemes is a route to base that signs with every scheme that may be combined.
 func allSchemes(t testing.TB, base string) *route.Route {
 	t.Helper()
 	r := fixedRoute(base)
-	r.Sign, r.Secrets = sign.Schemes, secrets(t, vectorSecret)
+	r.Sign, r.Secrets = compatible, secrets(t, vectorSecret)
 	var err error
 	if r.SignKeys, err = sign.ParseKeys(rsaKey()+ed25519Key, []string{"PUB_1"}); err != nil {
 		t.Fatal(err)
@@ -247,7 +286,7 @@ func TestCallbackHasEverySignature(t *testing.T) {
 		t.Errorf("%v", req.Header)
 	}
 	keys := []string{r.SignKeys[0].PublicPEM() + r.SignKeys[1].PublicPEM()}
-	for _, scheme := range sign.Schemes {
+	for _, scheme := range compatible {
 		v, err := webhook.NewVerifier(webhook.Options{Scheme: webhook.Scheme(scheme), Secrets: []string{vectorSecret}, Keys: keys,
 			Host: "127.0.0.1"})
 		if err != nil {
@@ -273,6 +312,7 @@ func TestUnsignableNoticeIsDead(t *testing.T) {
 		}
 	}
 	expect(t, h.Handle(background(t), r, testNotice(`{"a":1}`)), notice.OutcomeDead, notice.ReasonInvalid)
+	expect(t, h.Handle(background(t), sortedRoute(t, base), testNotice(`{"a":{"b":1}}`)), notice.OutcomeDead, notice.ReasonInvalid)
 	select {
 	case req := <-got:
 		t.Errorf("called: %s", req.body)
@@ -290,7 +330,7 @@ func TestProbeShowsTheSignedTexts(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
 	}
-	if len(x.Signed) != len(sign.Schemes) {
+	if len(x.Signed) != len(compatible) {
 		t.Errorf("%v\n%s", x.Signed, text)
 	}
 }

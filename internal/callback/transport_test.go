@@ -18,7 +18,7 @@ import (
 
 	"notifier/internal/notice"
 	"notifier/internal/route"
-	"notifier/internal/secrettest"
+	"notifier/internal/testkit"
 )
 
 // counting is a receiver that counts its connections.
@@ -192,7 +192,7 @@ func TestProxy(t *testing.T) {
 	s.Proxy = proxyAt(t, "http://user:hunter2@127.0.0.1:1")
 	res = h.Handle(background(t), s, testNotice("x"))
 	expect(t, res, retry, notice.ReasonConnect)
-	secrettest.Check(t, []string{"hunter2"}, res.Response)
+	testkit.CheckSecrets(t, []string{"hunter2"}, res.Response)
 }
 
 // The record names the proxy if an answer is the proxy's own.
@@ -262,7 +262,7 @@ func TestPrepareReportsErrors(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 			continue
 		}
-		secrettest.Check(t, []string{"hunter2"}, err.Error())
+		testkit.CheckSecrets(t, []string{"hunter2"}, err.Error())
 		// Handle returns the same error and does not panic.
 		expect(t, h.Handle(background(t), r, testNotice("x")), retry, notice.ReasonInvalid)
 	}

@@ -62,7 +62,8 @@ type DemoOptions struct {
 // Deps are the functions of other packages that commands call.
 type Deps struct {
 	Serve func(ctx context.Context, c *config.Config, o ServeOptions) error
-	Demo  func(ctx context.Context, o DemoOptions) error
+	// Demo runs the demonstration. Nil means this package's.
+	Demo func(ctx context.Context, o DemoOptions) error
 	// Probe makes one callback. Nil means the function of package callback.
 	Probe func(ctx context.Context, r *route.Route, n *notice.Notice) callback.Exchange
 }
@@ -198,7 +199,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.`,
 	group("run", a.serve(), a.demo(), a.receive(), a.listen(), a.reshard(), a.migrate())
 	group("notices", a.schedule(), a.trigger(), a.get(), a.list(), a.search(), a.cancel(), a.fire(), a.reschedule(), a.dead(), a.redrive(),
 		a.resend(), a.purge(), a.importing(), a.receivers(), a.pause(), a.resume(), a.limit(), a.stats(), a.problems(), a.instances(), a.audit(),
-		a.portalLink(), a.history(), a.replay(), a.redirect(), a.erase(), a.export())
+		a.portalLink(), a.history(), a.monthReport(), a.replay(), a.redirect(), a.jobs(), a.erase(), a.export(), a.recur())
 	group("consume", a.consume(), a.ack(), a.nack(), a.putOff())
 	group("check", a.routes(), a.secret(), a.doctor(), a.sendTest(), a.bench())
 	root.AddCommand(a.version())

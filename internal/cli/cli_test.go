@@ -19,14 +19,14 @@ import (
 
 	"go.uber.org/goleak"
 
-	"notifier/internal/access"
 	"notifier/internal/api"
+	"notifier/internal/auth"
 	"notifier/internal/config"
 	"notifier/internal/engine/enginetest"
+	"notifier/internal/fleet"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/sign"
-	"notifier/internal/stats"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -52,8 +52,8 @@ func newTestCLI(t *testing.T, change ...func(*api.Options)) *testCLI {
 		t.Fatal(err)
 	}
 	d := &testCLI{t: t, engine: enginetest.New(t, table)}
-	o := api.Options{Engine: d.engine, Routes: table, Clients: []access.Client{{Name: "a", Token: "hunter2hunter2hunter2",
-		Role: access.Admin}}}
+	o := api.Options{Engine: d.engine, Recurrences: d.engine.Recurrences(), Routes: table,
+		Clients: []auth.Client{{Name: "a", Token: "hunter2hunter2hunter2", Role: auth.Admin}}}
 	for _, f := range change {
 		f(&o)
 	}
@@ -582,7 +582,7 @@ func TestDoctorPrintsFindings(t *testing.T) {
 	d.env = service
 	out, _ = d.run(0, "doctor", "--quick")
 	contains(t, out, "ready")
-	d.engine.SetReady(stats.Readiness{Reasons: []string{"redis is not reached"}})
+	d.engine.SetReady(fleet.Readiness{Reasons: []string{"redis is not reached"}})
 	out, _ = d.run(1, "doctor", "--quick")
 	contains(t, out, "not ready: redis is not reached")
 	d.env = []string{"NOTIFIER_LISTEN=:1"}

@@ -14,7 +14,7 @@ import (
 	"notifier/client"
 	"notifier/internal/app"
 	"notifier/internal/config"
-	"notifier/internal/consume"
+	"notifier/internal/queue"
 	"notifier/internal/wire"
 )
 
@@ -94,10 +94,11 @@ stream they are members of one group, and claim the entries of dead members.`,
 					"ACK=report prevents that", r.Name)
 			}
 
-			run := &consume.Command{Shell: shell, Environ: config.WithoutCredentials(a.Environ), Timeout: timeout, Stdout: a.pipe.Writer,
+			run := &queue.Command{Shell: shell, Environ: config.WithoutCredentials(a.Environ), Timeout: timeout, Stdout: a.pipe.Writer,
 				Stderr: log}
-			return consume.New(consume.Options{Redis: conn, Stream: r.Target == "stream", Key: r.TargetKey, Group: group, Consumer: consumer,
-				Idle: idle, Report: report, Timeout: limit, Concurrency: concurrency, Drain: drain, After: after, Worker: run, API: api,
+			return queue.NewConsumer(queue.ConsumerOptions{Redis: conn, Stream: r.Target == "stream", Key: r.TargetKey, Group: group,
+				Consumer: consumer,
+				Idle:     idle, Report: report, Timeout: limit, Concurrency: concurrency, Drain: drain, After: after, Worker: run, API: api,
 				Logger: log.Logger}).Run(ctx)
 		},
 	}

@@ -11,10 +11,9 @@ import (
 	"time"
 
 	"notifier/internal/app"
-	"notifier/internal/consume"
 	"notifier/internal/notice"
 	"notifier/internal/queue"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 func TestConsumeRefuses(t *testing.T) {
@@ -45,7 +44,7 @@ func TestConsumeRefuses(t *testing.T) {
 func TestConsumeRunsCommand(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	d.env = append(d.env, "NOTIFIER_REDIS_URL="+srv.URL(), "PATH="+os.Getenv("PATH"), "NOTIFIER_KEY=of-the-service")
 	file := filepath.Join(t.TempDir(), "seen")
 	n := &notice.Notice{Key: "app1:jobs:mail:1", Made: notice.MadeAt(time.Now()), Due: time.Now(),
@@ -86,8 +85,8 @@ func TestConsumeWithClosedStderr(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	run := consume.Command{Shell: "echo said >&2", Environ: os.Environ(), Stdout: io.Discard, Stderr: log}
-	if res := run.Run(t.Context(), &consume.Entry{}); res.Outcome != notice.OutcomeDelivered || res.Response != "said" {
+	run := queue.Command{Shell: "echo said >&2", Environ: os.Environ(), Stdout: io.Discard, Stderr: log}
+	if res := run.Run(t.Context(), &queue.Received{}); res.Outcome != notice.OutcomeDelivered || res.Response != "said" {
 		t.Errorf("%+v", res)
 	}
 }
@@ -96,10 +95,10 @@ func TestConsumeWithClosedStderr(t *testing.T) {
 func TestConsumeCommandLeavesBackgroundProcess(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]notice.Outcome{"0": notice.OutcomeDelivered, "75": notice.OutcomeDeferred, "3": notice.OutcomeRetry} {
-		run := consume.Command{Shell: "echo said >&2; sleep 20 & exit " + code, Environ: os.Environ(), Timeout: 18 * time.Second,
+		run := queue.Command{Shell: "echo said >&2; sleep 20 & exit " + code, Environ: os.Environ(), Timeout: 18 * time.Second,
 			Stdout: io.Discard, Stderr: io.Discard}
 		from := time.Now()
-		if res := run.Run(t.Context(), &consume.Entry{}); res.Outcome != want || !strings.HasSuffix(res.Response, "said") {
+		if res := run.Run(t.Context(), &queue.Received{}); res.Outcome != want || !strings.HasSuffix(res.Response, "said") {
 			t.Errorf("exit code %s: %+v after %s, want %s", code, res, time.Since(from), want)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"notifier/internal/notice"
-	"notifier/internal/timespec"
 )
 
 // delayFlag is a Go duration or a number of seconds, as in the API.
@@ -37,11 +36,11 @@ func (d delayFlag) Set(s string) error {
 	return nil
 }
 
-// instantFlag is a time in the forms of package timespec, in the zone of TZ.
+// instantFlag is a time in the forms of package notice, in the zone of TZ.
 type instantFlag struct {
 	to   *time.Time
 	now  func() time.Time // in that zone
-	ages bool             // past times: see timespec.Last; else timespec.Next
+	ages bool             // past times: see notice.TakeLast; else notice.TakeNext
 	// spoken is set to the full time if the text was a short form.
 	spoken *string
 }
@@ -67,7 +66,12 @@ func (a *command) now() time.Time {
 // sayTimes prints the full times of flags that were given in a short form.
 func (a *command) sayTimes(f *pflag.FlagSet) {
 	f.Visit(func(f *pflag.Flag) {
-		if i, ok := f.Value.(instantFlag); ok && *i.spoken != "" {
+		i, ok := f.Value.(instantFlag)
+		if x, expires := f.Value.(expiryFlag); expires {
+			i, ok = x.instantFlag, true
+		}
+
+		if ok && *i.spoken != "" {
 			a.complain("--%s is %s", f.Name, *i.spoken)
 		}
 	})
@@ -84,12 +88,12 @@ func (i instantFlag) String() string {
 
 func (i instantFlag) Set(s string) error {
 	*i.spoken = ""
-	side := timespec.Next
+	side := notice.TakeNext
 	if i.ages {
-		side = timespec.Last
+		side = notice.TakeLast
 	}
 
-	t, err := timespec.Instant(s, i.now(), side)
+	t, err := notice.ParseInstant(s, i.now(), side)
 	if err != nil {
 		return err
 	}
@@ -100,5 +104,39 @@ func (i instantFlag) Set(s string) error {
 	}
 
 	*i.to = t
+	return nil
+}
+
+// expiryFlag is when a notice expires: a duration, or a time in the forms of instantFlag.
+type expiryFlag struct {
+	instantFlag
+	after *time.Duration
+}
+
+// expiryVar adds the flag expires.
+func (a *command) expiryVar(f *pflag.FlagSet, at *time.Time, after *time.Duration, about string) {
+	f.Var(expiryFlag{instantFlag{to: at, now: a.now, spoken: new(string)}, after}, "expires", about)
+}
+
+func (x expiryFlag) Type() string { return "time" }
+
+func (x expiryFlag) String() string {
+	if x.after != nil && *x.after != 0 {
+		return notice.Short(*x.after)
+	}
+	return x.instantFlag.String()
+}
+
+func (x expiryFlag) Set(s string) error {
+	*x.to, *x.after = time.Time{}, 0
+	d, err := notice.ParseDuration(s)
+	if err != nil {
+		return x.instantFlag.Set(s)
+	}
+	if d <= 0 {
+		return errors.New("want a time, or a duration such as 10m")
+	}
+
+	*x.after = d
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"notifier/internal/api"
 	"notifier/internal/history"
+	"notifier/internal/testkit"
 )
 
 // shaky is a history that can be made unavailable.
@@ -69,11 +70,7 @@ func TestHistoryFollowSurvivesOutage(t *testing.T) {
 	}()
 	until := func(what string) {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); !errs.has(what); time.Sleep(5 * time.Millisecond) { // sleep: a poll's step
-			if time.Now().After(end) {
-				t.Fatalf("it does not say %q: %s", what, errs.b.String())
-			}
-		}
+		testkit.Until(t, "it says "+what, func() bool { return errs.has(what) })
 	}
 	until("retrying")
 	s.away.Store(false)

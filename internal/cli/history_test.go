@@ -259,7 +259,7 @@ func TestImportRestoresDeadLetters(t *testing.T) {
 			}
 			said, _ = d.run(0, "import", "-", "--json")
 			contains(t, said, `"kept": 2`, `"put_back": 0`, `"created": 0`)
-			if _, err := d.engine.Redrive(t.Context(), died); err != nil {
+			if _, err := d.engine.Redrive(t.Context(), died, notice.Expiry{}); err != nil {
 				t.Fatal(err)
 			}
 			_, errs := d.run(1, "import", "-")

@@ -7,15 +7,15 @@ import (
 
 	"notifier/internal/history"
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // onRedis returns a command line with the environment of serve: a Redis on which an instance has started, and a
 // history in SQLite, whose address it returns.
-func onRedis(t *testing.T) (d *testCLI, srv *redistest.Server, url string) {
+func onRedis(t *testing.T) (d *testCLI, srv *testkit.Redis, url string) {
 	t.Helper()
-	srv = redistest.Shared(t)
+	srv = testkit.SharedRedis(t)
 	s := store.New(store.Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Prefixes: []string{"app1"}})
 	if err := s.Layout.Learn(t.Context()); err != nil {
 		t.Fatal(err)

@@ -46,8 +46,8 @@ Refused lines are printed with the file's name, the line number and the first ca
 not stop the rest; the exit code is then 1. A line with on_duplicate replace replaces again
 if it is sent again.
 
-FILE may be the output of "notifier export", "notifier list --all --json" or the pages'
-download of dead letters. Pending notices are restored with due time, webhook-id, attempts
+FILE may be the output of "notifier export", "notifier list --all --json", "notifier recur
+export" or the pages' download of dead letters. Pending notices are restored with due time, webhook-id, attempts
 and the remaining attempts. Dead letters are restored with attempts, reason, time of death
 and webhook-id, and wait for a redrive. Delivered, cancelled and replaced notices are
 counted and skipped. With --ended all finalized notices, including dead letters, are
@@ -144,6 +144,7 @@ type batchOf struct {
 	unfit   []string
 	again   bool
 	letters []int // indexes of lines with notices to restore
+	defined []int // indexes of lines with recurring notices
 }
 
 // next reads the lines of one request.
@@ -180,6 +181,11 @@ func (im *importer) next(number *int) (b batchOf, err error) {
 
 // sort decides what to do with a line, and returns the text to send; nil = nothing.
 func (im *importer) sort(line []byte, number int, b *batchOf) []byte {
+	if isRecurrence(line) {
+		b.defined = append(b.defined, len(b.lines))
+		return line
+	}
+
 	s, ok := readSnapshot(line)
 	if !ok {
 		return line
@@ -203,11 +209,11 @@ func (im *importer) sort(line []byte, number int, b *batchOf) []byte {
 	return scheduleAgain(&s)
 }
 
-// send sends a batch: the notices to schedule and those to restore.
+// send sends a batch: the notices to schedule, those to restore, and the recurring notices.
 func (b *batchOf) send(ctx context.Context, c *client.Client) error {
 	of := [2][]int{nil, b.letters}
 	for i := range b.lines {
-		if !slices.Contains(b.letters, i) {
+		if !slices.Contains(b.letters, i) && !slices.Contains(b.defined, i) {
 			of[0] = append(of[0], i)
 		}
 	}
@@ -242,6 +248,17 @@ func (b *batchOf) send(ctx context.Context, c *client.Client) error {
 
 		for i, at := range places {
 			b.results[at] = got[i]
+		}
+	}
+
+	return b.define(ctx, c)
+}
+
+// define stores the recurring notices of a batch.
+func (b *batchOf) define(ctx context.Context, c *client.Client) (err error) {
+	for _, at := range b.defined {
+		if b.results[at], err = putLine(ctx, c, b.lines[at]); err != nil {
+			return err
 		}
 	}
 

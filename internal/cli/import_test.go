@@ -14,14 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/access"
 	"notifier/internal/api"
+	"notifier/internal/auth"
 	"notifier/internal/history"
-	"notifier/internal/keyring"
 	"notifier/internal/notice"
-	"notifier/internal/session"
 	"notifier/internal/store"
 	"notifier/internal/ui"
+	"notifier/internal/wire"
 )
 
 // newTestCLIWithPages is newTestCLI with a history, and the address of the pages over
@@ -30,8 +29,8 @@ func newTestCLIWithPages(t *testing.T, db *history.DB) (d *testCLI, pages string
 	t.Helper()
 	d = newTestCLI(t, func(o *api.Options) {
 		o.History = db
-		office := session.New(session.Options{Keys: keyring.Fixed(make([]byte, keyring.Size)), Register: o.Engine,
-			Clients: access.NewClients(nil)})
+		office := auth.NewSessions(auth.SessionOptions{Keys: wire.FixedKey(make([]byte, wire.KeySize)), Register: o.Engine,
+			Clients: auth.NewClients(nil)})
 		s := httptest.NewServer(ui.New(ui.Options{Engine: o.Engine.(ui.Engine), Routes: o.Routes, Loopback: true, Sessions: office}))
 		t.Cleanup(s.Close)
 		pages = s.URL

@@ -21,7 +21,7 @@ import (
 	"notifier/client"
 	"notifier/internal/notice"
 	"notifier/internal/pace"
-	"notifier/internal/tap"
+	"notifier/internal/tracing"
 )
 
 func (a *command) listen() *cobra.Command {
@@ -100,7 +100,7 @@ type tapListener struct {
 
 // copied is a copy, with the raw text of the service.
 type copied struct {
-	tap.Shown
+	tracing.ShownCopy
 	raw json.RawMessage
 }
 
@@ -272,7 +272,7 @@ func (l *tapListener) take(event string, data []byte, queue chan<- copied) error
 		return fmt.Errorf("%w: %s", errStream, clean(e.Reason))
 	case "copy":
 		c := copied{raw: data}
-		if err := json.Unmarshal(data, &c.Shown); err != nil {
+		if err := json.Unmarshal(data, &c.ShownCopy); err != nil {
 			return fmt.Errorf("%w: a copy cannot be read: %w", errStream, err)
 		}
 
@@ -326,7 +326,7 @@ func (l *tapListener) forward(ctx context.Context, c *copied) *forwarded {
 	}
 
 	method := c.Method
-	if method == tap.Push {
+	if method == tracing.Push {
 		method = http.MethodPost
 	}
 

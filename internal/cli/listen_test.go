@@ -3,19 +3,20 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"notifier/client/webhook"
 	"notifier/internal/api"
 	"notifier/internal/mask"
 	"notifier/internal/notice"
 	"notifier/internal/route"
-	"notifier/internal/tap"
+	"notifier/internal/testkit"
+	"notifier/internal/tracing"
 	"notifier/internal/wire"
 )
 
@@ -45,11 +46,12 @@ func listen(t *testing.T, d *testCLI, args ...string) *listening {
 // until waits for a text in the output.
 func (l *listening) until(w *written, text string) {
 	l.t.Helper()
-	for end := time.Now().Add(time.Minute); !w.has(text); time.Sleep(5 * time.Millisecond) { // sleep: a poll's step
-		if time.Now().After(end) {
-			l.t.Fatalf("listen does not print %q: %s%s", text, l.out.text(), l.errs.text())
+	testkit.Await(l.t, func() error {
+		if !w.has(text) {
+			return fmt.Errorf("listen does not print %q: %s%s", text, l.out.text(), l.errs.text())
 		}
-	}
+		return nil
+	})
 }
 
 func (w *written) text() string {
@@ -59,8 +61,8 @@ func (w *written) text() string {
 }
 
 // tapped is a copy of an attempt that was delivered.
-func tapped(id, body string) *tap.Copy {
-	c := &tap.Copy{Key: "app1:jobs:t:" + id, Route: "jobs", ID: "msg_" + id, Attempt: 2, Target: route.KindFixed, Method: http.MethodPost,
+func tapped(id, body string) *tracing.Copy {
+	c := &tracing.Copy{Key: "app1:jobs:t:" + id, Route: "jobs", ID: "msg_" + id, Attempt: 2, Target: route.KindFixed, Method: http.MethodPost,
 		URL: "https://shop.example/hook", Standard: true, Headers: []notice.Header{{Name: "webhook-id", Value: "msg_" + id}},
 		Outcome: notice.OutcomeDelivered, Status: http.StatusOK}
 	c.SetBody([]byte(body))

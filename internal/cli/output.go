@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -86,6 +87,10 @@ var looks = map[client.State]style{client.Scheduled: cyan, client.Claimed: yello
 // made returns the number of attempts made and allowed. If the route's ladder has become shorter, the attempts that
 // were made count as allowed.
 func made(n *client.Notice) string {
+	if n.MaxAttempts == 0 {
+		return strconv.Itoa(n.AttemptsMade)
+	}
+
 	return fmt.Sprintf("%d of %d", n.AttemptsMade, max(n.AttemptsMade, n.MaxAttempts))
 }
 
@@ -126,6 +131,10 @@ func (a *command) sayNotice(n *client.Notice) {
 	add("url as scheduled", n.ScheduledURL)
 	add("audience", n.Audience)
 	add("retry", strings.Join(n.Retry, ","))
+	if !n.Expires.IsZero() {
+		add("expires", a.screen.when(n.Expires))
+	}
+
 	add("content type", n.ContentType)
 	if !n.SettledAt.IsZero() {
 		add("settled", a.screen.when(n.SettledAt))

@@ -28,8 +28,8 @@ valid. --then is a script of the answers to each notice's attempts: 500x3,timeou
 three, lets the fourth run into the sender's timeout, and accepts the fifth and all later
 ones. reset closes the connection.
 
-The secrets are read from the variable RECEIVER_SECRET, or a file: whsec_…, several
-comma-separated. Schemes with public keys (standard-ed25519, wechatpay, alipay, jws) need
+The secrets are read from the variable RECEIVER_SECRET, or a file: whsec_…, or the keys of
+sorted and sorted-jeepay, several comma-separated. Schemes with public keys (standard-ed25519, wechatpay, alipay, jws) need
 --key-file or --key-set.`,
 		Example: `  RECEIVER_SECRET=whsec_... notifier receive
   notifier receive --then 500x3,timeout,200 --delay 200ms

@@ -175,7 +175,11 @@ func TestReceiveVerifiesEachScheme(t *testing.T) {
 			d.env = append([]string{"NOTIFIER_ROUTE_ORDERS_SIGN_KEY_FILE=" + edKey}, d.env...)
 			args = append(args, "--key-file", edPub, "--host", "127.0.0.1")
 		}
-		if strings.Contains(schemes, "pay") {
+		if strings.HasPrefix(schemes, "sorted") {
+			key := strings.Repeat("k", 32)
+			d.env = append([]string{"NOTIFIER_ROUTE_ORDERS_SIGN_PER=route", "NOTIFIER_ROUTE_ORDERS_SIGN_TEXT_KEY=" + key}, d.env...)
+			env = []string{"RECEIVER_SECRET=" + key}
+		} else if strings.Contains(schemes, "pay") {
 			d.env = append([]string{"NOTIFIER_ROUTE_ORDERS_SIGN_KEY_FILE=" + rsaKey}, d.env...)
 			args = append(args, "--key-file", rsaPub)
 		}

@@ -25,6 +25,8 @@ that a worker has recorded, also while no worker is running. Then the notices wa
 			if err != nil {
 				return err
 			}
+
+			a.warnMissing(l.Missing)
 			if a.json {
 				return a.sayJSON(l.JSON)
 			}
@@ -41,17 +43,20 @@ func (a *command) sayRecorded(list []client.RecordedPrefix) {
 		return
 	}
 
-	rows := [][]cell{head("PREFIX\tHANDLED BY\tPENDING\tOVERDUE\tNEXT DUE")}
+	rows := [][]cell{head("PREFIX\tHANDLED BY\tLAST REPORT\tPENDING\tOVERDUE\tNEXT DUE")}
 	for _, x := range list {
 		by := styled(notice.Count(x.Workers, "worker"), plain)
-		if x.Workers == 0 {
+		switch {
+		case x.Workers < 0:
+			by = styled("unknown", yellow)
+		case x.Workers == 0:
 			if by = styled("nobody", yellow); x.Overdue > 0 {
 				by.look = red
 			}
 		}
 
 		number := func(n int64) cell { return cell{text: strconv.FormatInt(n, 10), right: true} }
-		rows = append(rows, row(x.Prefix, by, number(x.Pending), number(x.Overdue), a.screen.near(x.NextDue)))
+		rows = append(rows, row(x.Prefix, by, a.screen.near(x.Handled), number(x.Pending), number(x.Overdue), a.screen.near(x.NextDue)))
 	}
 
 	a.screen.table(false, rows...)

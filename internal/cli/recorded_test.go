@@ -18,14 +18,16 @@ func TestRoutesReleaseEndsTheRecordOfAPrefix(t *testing.T) {
 	d.engine.Record("app3", 0)
 	d.run(0, "schedule", "app1:jobs:check:1", "--delay", "1h")
 	out, _ := d.run(0, "routes", "recorded")
-	for i, want := range []string{"PREFIX HANDLED BY PENDING OVERDUE NEXT DUE", "app1:jobs:batch 2 workers 0 0 -",
-		"app1:jobs:check nobody 1 0", "app3 nobody 0 0 -"} {
+	for i, want := range []string{"PREFIX HANDLED BY LAST REPORT PENDING OVERDUE NEXT DUE", "app1:jobs:batch 2 workers - 0 0 -",
+		"app1:jobs:check nobody - 1 0", "app3 nobody - 0 0 -"} {
 		lines := strings.Split(out, "\n")
 		if i >= len(lines) || !strings.HasPrefix(strings.Join(strings.Fields(lines[i]), " "), want) {
 			t.Errorf("line %d of %q is not %q", i, out, want)
 		}
 	}
 
+	out, _ = d.run(0, "stats")
+	contains(t, out, "app1:jobs:check (workers)")
 	if got := d.complete("routes", "release", "app1"); !slices.Equal(got, []string{"app1:jobs:batch", "app1:jobs:check"}) {
 		t.Errorf("offers %v", got)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/redirect"
+	"notifier/internal/jobs"
 )
 
 func TestRedirectCommand(t *testing.T) {
@@ -26,9 +26,9 @@ func TestRedirectCommand(t *testing.T) {
 	out, _ = d.run(0, "get", key)
 	contains(t, out, "https://new.example/hooks/1?secret=1", "https://old.example/hooks/1\n")
 
-	stopped := &redirect.Redirect{ID: "rdr_stopped", State: redirect.Stopped, Made: time.Now(), Changed: time.Now(),
-		Rule: redirect.Rule{From: "https://a.example", To: "https://b.example"}}
-	if err := (redirect.Redis{Store: d.engine.Store()}).Add(t.Context(), stopped, redirect.MaxKept); err != nil {
+	stopped := &jobs.Job{ID: "rdr_stopped", State: jobs.Stopped, Made: time.Now(), Changed: time.Now(),
+		Rule: jobs.Rule{From: "https://a.example", To: "https://b.example"}}
+	if err := (jobs.Store{Store: d.engine.Store()}).Add(t.Context(), stopped, jobs.MaxJobs); err != nil {
 		t.Fatal(err)
 	}
 	out, _ = d.run(0, "redirect", "rdr_stopped")

@@ -16,6 +16,8 @@ import (
 func (a *command) redrive() *cobra.Command {
 	var b client.Bulk
 	var routeName string
+	var expires time.Duration
+	var job bool
 	c := &cobra.Command{
 		Use:   "redrive [KEY...]",
 		Short: "Schedule dead letters again: some, or all of a route",
@@ -35,24 +37,39 @@ Use resend for one delivered notice, and replay for all notices of a window.`,
 				return usage("want the keys of dead letters, or --route")
 			case routeName != "" && len(args) > 0:
 				return usage("want either keys or --route, not both")
+			case routeName != "" && expires != 0:
+				return usage("--expires is for keys; dead letters of a route that have expired are skipped")
+			case routeName != "" && job:
+				return a.beginJob(cmd.Context(), jobOf(client.JobRedrive, routeName, b), true, false)
 			case routeName != "":
 				return a.bulk(cmd.Context(), routeName, b, redriving)
 			case b != (client.Bulk{}):
 				return usage("--dry-run, --rate and the filters need --route")
 			}
 			return a.each(cmd.Context(), args, "redriven", func(ctx context.Context, c *client.Client, key string) (*client.Notice, error) {
-				return c.Redrive(ctx, key)
+				return c.Redrive(ctx, key, expiring(expires)...)
 			})
 		},
 	}
 	a.bulkFlags(c, &b, &routeName)
-	c.Flags().StringVar(&b.Rate, "rate", "", "redrive at a rate such as 5/s (default: all at once)")
+	delayVar(c.Flags(), &expires, "expires", "when the notices expire now, from now; those that have expired need it")
+	c.Flags().StringVar(&b.Rate, "rate", "", "redrive at a rate such as 5/s (default: all at once; with --job 100/s)")
+	jobVar(c, &job)
 	return a.withJSON(c)
+}
+
+// expiring are the options of a call that sends a notice again.
+func expiring(expires time.Duration) []client.AgainOption {
+	if expires == 0 {
+		return nil
+	}
+	return []client.AgainOption{client.ExpiresIn(expires)}
 }
 
 func (a *command) purge() *cobra.Command {
 	var b client.Bulk
 	var routeName string
+	var job bool
 	c := &cobra.Command{
 		Use:   "purge --route NAME",
 		Short: "Cancel the dead letters of a route",
@@ -62,14 +79,24 @@ for the retention. --dry-run counts them only.`,
   notifier purge --route orders --host gone.example --until 720h`,
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if routeName == "" {
+			switch {
+			case routeName == "":
 				return usage("want --route")
+			case job:
+				return a.beginJob(cmd.Context(), jobOf(client.JobPurge, routeName, b), true, false)
 			}
+
 			return a.bulk(cmd.Context(), routeName, b, purging)
 		},
 	}
 	a.bulkFlags(c, &b, &routeName)
+	jobVar(c, &job)
 	return a.withJSON(c)
+}
+
+// jobVar adds the flag --job.
+func jobVar(c *cobra.Command, job *bool) {
+	c.Flags().BoolVar(job, "job", false, "as a job, which the service continues if the command ends: see notifier jobs")
 }
 
 // bulkFlags adds the flags that redrive and purge share.

@@ -160,12 +160,12 @@ func (a *command) followReplay(ctx context.Context, c *client.Client, x *client.
 	return a.sayReplay(x)
 }
 
-// follow reads a replay or a redirect, which what names, until it is over. read reports whether it is still running.
+// follow reads a replay, a redirect or a job until it is over. what is the command that shows it. read reports whether it is still running.
 func (a *command) follow(ctx context.Context, what, id string, running bool, read func() (bool, error)) error {
 	for running {
 		select {
 		case <-ctx.Done():
-			a.complain("\nthe %s continues in the service; notifier %s %s --stop stops it", what, what, clean(id))
+			a.complain("\nthe %s continues in the service; notifier %s %s --stop stops it", strings.TrimSuffix(what, "s"), what, clean(id))
 			return ctx.Err()
 		case <-time.After(followEvery):
 		}

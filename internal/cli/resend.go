@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -10,7 +11,8 @@ import (
 )
 
 func (a *command) resend() *cobra.Command {
-	return a.withJSON(&cobra.Command{
+	var expires time.Duration
+	c := &cobra.Command{
 		Use:   "resend KEY...",
 		Short: "Send delivered or dead notices once more",
 		Long: `Sends delivered or dead notices once more, with the same webhook-id, the attempts
@@ -33,8 +35,10 @@ window.`,
 					return nil, fmt.Errorf("it is %s and was never delivered or dead; fire sends a scheduled notice now", n.State)
 				}
 
-				return c.Resend(ctx, n)
+				return c.Resend(ctx, n, expiring(expires)...)
 			})
 		},
-	})
+	}
+	delayVar(c.Flags(), &expires, "expires", "when the notices expire now, from now; those that have expired need it")
+	return a.withJSON(c)
 }

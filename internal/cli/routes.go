@@ -97,6 +97,7 @@ type routeView struct {
 	Timeout     string     `json:"timeout"`
 	Lease       string     `json:"lease"`
 	Jitter      float64    `json:"jitter"`
+	Expires     string     `json:"expires,omitempty"`
 	Concurrency int        `json:"concurrency"`
 	Signed      int        `json:"secrets"`
 	Sign        []string   `json:"sign,omitempty"`     // the schemes; empty = unsigned
@@ -117,8 +118,12 @@ func viewRoute(r *route.Route) routeView {
 		Lease: notice.Short(r.Lease()), Jitter: r.Jitter, Concurrency: r.Concurrency, Signed: len(r.Secrets),
 		Total: notice.Short(r.Ladder.Total()), Summary: r.Ladder.Summary(), Ladder: []stepView{{Attempt: 1, After: "0s", At: "0s"}}}
 	signing := r.Signing()
-	if signing.HMAC() {
+	if signing.Shared() {
 		v.SignPer = string(r.Signs())
+	}
+
+	if r.Expires > 0 {
+		v.Expires = notice.Short(r.Expires)
 	}
 
 	for _, scheme := range signing.Schemes {
@@ -127,8 +132,8 @@ func viewRoute(r *route.Route) routeView {
 
 	var at time.Duration
 	for i, d := range r.Ladder {
-		at += d
-		v.Ladder = append(v.Ladder, stepView{Attempt: i + 2, After: notice.Short(d), At: notice.Short(at)})
+		at += max(d, -d)
+		v.Ladder = append(v.Ladder, stepView{Attempt: i + 2, After: notice.StepText(d), At: notice.Short(at)})
 	}
 
 	return v
@@ -184,6 +189,10 @@ func (a *command) sayRoute(r *route.Route) {
 	detail := fmt.Sprintf("acknowledged by %s within %s, lease %s, %d at a time", v.Ack, v.Timeout, v.Lease, v.Concurrency)
 	if v.Jitter > 0 {
 		detail += fmt.Sprintf(", each step ± %g %%", v.Jitter*100)
+	}
+
+	if v.Expires != "" {
+		detail += ", expires " + v.Expires + " after it is due"
 	}
 
 	if len(v.Sign) > 0 {

@@ -78,6 +78,7 @@ is dead or cancelled meanwhile. The content is all but the due time.`,
 	f.StringVar(&r.Method, "method", "", "POST, PUT or GET")
 	f.StringArrayVar(&headers, "header", nil, "header of the callback, name=value; may be repeated")
 	f.StringVar(&r.Retry, "retry", "", "the notice's own ladder: 15s,3m,10m, none, or standard, wechat, alipay")
+	a.expiryVar(f, &r.Expires, &r.ExpiresAfter, "until when it may be sent: 10m after it is due, or a time as for --due")
 	f.StringVar(&r.OnDuplicate, "on-duplicate", "", "reject (the default), keep or replace")
 	a.either(c, false, "delay", "due")
 	a.either(c, false, "body", "body-text", "body-file")

@@ -19,8 +19,8 @@ headers, the signed text, the algorithm and the keys. For a route that signs onl
 standard it prints one key a line, one for each of the route's secrets, newest first. During
 a rotation there are several.
 
-A route that signs with standard, stripe or github for each host (the default if each notice
-has its url) needs --host; one that signs for each audience needs --audience. The other
+A route that signs with standard, stripe, github, sorted or sorted-jeepay for each host (the
+default if each notice has its url) needs --host; one that signs for each audience needs --audience. The other
 schemes have public keys, the same for all receivers.
 
 Each receiver has separate keys, derived from the route's secrets, so that none can forge a
@@ -104,6 +104,11 @@ func (a *command) sayKeys(got *client.ReceiverSecret, s *client.ReceiverScheme) 
 	}
 
 	if len(s.Keys) > 0 {
+		return
+	}
+
+	if s.TextKey != "" {
+		a.say("  key        %s\n", clean(s.TextKey))
 		return
 	}
 

@@ -30,6 +30,11 @@ func whole(s *codec.Snapshot) error {
 func scheduleAgain(s *codec.Snapshot) []byte {
 	r := codec.Request{Key: s.Key, URL: s.URL, Audience: s.Audience, Method: s.Method, OnDuplicate: s.OnDuplicate, Headers: s.Headers,
 		Retry: codec.Steps(s.Retry), ContentType: s.ContentType, Body: s.Body, BodyBase64: s.BodyBase64}
+	r.Expires.At = time.Time(s.Expires)
+	if s.ExpiresAfter != nil {
+		r.Expires = codec.Expiry{After: s.ExpiresAfter.Span}
+	}
+
 	if s.Body != nil && s.ContentType == "application/json" {
 		r.ContentType = "" // omitted in the original request
 	}

@@ -52,6 +52,8 @@ func (a *command) sayStats(s *client.Stats) {
 			}
 		case r.Paused:
 			name = styled(r.Route+" (paused)", yellow)
+		case r.Recorded:
+			name.text += " (workers)"
 		}
 
 		p50, p99 := "-", "-" // no exchange yet

@@ -9,7 +9,6 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/config"
-	"notifier/internal/config/otelenv"
 	"notifier/internal/telemetry"
 )
 
@@ -30,7 +29,7 @@ func (u *unexported) Telemetry(_, result string, n int) {
 // number of dropped ones.
 func (a *command) tracer(cfg *config.Config) (tracer trace.Tracer, finish func()) {
 	dropped := &unexported{}
-	t := telemetry.New(telemetry.Options{Settings: otelenv.Settings{Traces: cfg.Telemetry.Traces, Sampler: cfg.Telemetry.Sampler,
+	t := telemetry.New(telemetry.Options{OTel: config.OTel{Traces: cfg.Telemetry.Traces, Sampler: cfg.Telemetry.Sampler,
 		Resource: cfg.Telemetry.Resource, Queue: cfg.Telemetry.Queue, Batch: cfg.Telemetry.Batch, Delay: cfg.Telemetry.Delay},
 		Version: a.Version, Instance: cfg.Instance, Observer: dropped, Logger: zap.NewNop()})
 	return t.Tracer(), func() {

@@ -119,6 +119,14 @@ func (d Due) AppendJSON(b []byte) []byte { return Stamp(d).AppendJSON(b) }
 // AppendJSON writes a Go duration.
 func (d Delay) AppendJSON(b []byte) []byte { return AppendString(b, notice.Short(d.Span)) }
 
+// AppendJSON writes a time as Stamp does, or a Go duration.
+func (x Expiry) AppendJSON(b []byte) []byte {
+	if x.After > 0 {
+		return Delay{Span: x.After}.AppendJSON(b)
+	}
+	return Stamp(x.At).AppendJSON(b)
+}
+
 // AppendJSON writes an array of durations.
 func (l Ladder) AppendJSON(b []byte) []byte {
 	b = append(b, '[')
@@ -126,7 +134,7 @@ func (l Ladder) AppendJSON(b []byte) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = AppendString(b, notice.Short(d))
+		b = AppendString(b, notice.StepText(d))
 	}
 
 	return append(b, ']')

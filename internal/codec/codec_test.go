@@ -37,7 +37,7 @@ func TestAppendWritesEachForm(t *testing.T) {
 			`,"next_attempt_at":` + stampText + `,"attempts":[],"body_base64":"/wA="}`: &Notice{Key: "a:b:c:d", ID: "msg_1", Route: "r", State: notice.Scheduled, Due: Stamp(at), Attempt: 1,
 			MaxAttempts: 1, Content: Content{Retry: Ladder{}}, CreatedAt: Stamp(at), NextAttempt: Stamp(at),
 			Payload: Payload{BodyBase64: []byte("\xff\x00")}},
-		`{"key":"a:b:c:d","id":"","ending":0,"route":"","state":"scheduled","due":` + stampText + `,"attempts_made":0,"max_attempts":0,"created_at":` + stampText +
+		`{"key":"a:b:c:d","id":"","ending":0,"route":"","state":"scheduled","due":` + stampText + `,"attempts_made":0,"created_at":` + stampText +
 			`,"waits":true,"waits_for":"a:b:x:d","attempts":[]}`: &Notice{Key: "a:b:c:d", State: notice.Scheduled, Due: Stamp(at), CreatedAt: Stamp(at), Waits: true, WaitsFor: "a:b:x:d"},
 		`{"key":"a:b:c:d","id":"msg_1","ending":2,"route":"r","host":"h","outcome":"dead","due":` + stampText + `,"created_at":` + stampText + `,"ended_at":` + stampText +
 			`,"attempts_made":3,` + contentText + `,"attempts":[` + attemptText + `],"body_size":7,"body_sha256":"ff","body_kept":false,"unreadable":["retry"]}`: &Ending{Key: "a:b:c:d", ID: "msg_1",

@@ -138,6 +138,28 @@ func (d *Due) read(f *Faults, at string, raw []byte) {
 	*d = Due(t.UTC())
 }
 
+// ExpiryField reads when a notice expires from a query.
+func ExpiryField(f *Faults, at, s string) notice.Expiry {
+	var x Expiry
+	x.read(f, at, AppendString(nil, s))
+	return notice.Expiry(x)
+}
+
+// read takes a text with a T or a colon for a time. It rounds as Due and Delay do.
+func (x *Expiry) read(f *Faults, at string, raw []byte) {
+	if Kind(raw) == '"' && strings.ContainsAny(text(raw), "TtZz:") {
+		var d Due
+		d.read(f, at, raw)
+		x.At = time.Time(d)
+		return
+	}
+
+	d, ok := DurationField(f, at, raw)
+	if x.After = d; ok && d < time.Millisecond {
+		f.Add(at, Shown(raw), "want a time such as 2026-11-21T09:30:00Z, or a duration after the due time such as 10m")
+	}
+}
+
 func (u *URL) read(f *Faults, at string, raw []byte) {
 	given := StringField(f, at, raw)
 	canonical, err := notice.CanonicalURL(given)
@@ -227,7 +249,7 @@ func ladderField(f *Faults, at string, raw []byte) notice.Ladder {
 				break // Check reports the excess
 			}
 
-			d, ok := DurationField(f, at+"["+strconv.Itoa(len(l))+"]", v)
+			d, ok := stepField(f, at+"["+strconv.Itoa(len(l))+"]", v)
 			if !ok {
 				return nil
 			}
@@ -244,6 +266,20 @@ func ladderField(f *Faults, at string, raw []byte) notice.Ladder {
 
 	f.Add(at, Shown(raw), "want an array of delays such as [\"15s\",\"3m\"], or \"none\"")
 	return nil
+}
+
+// stepField reads a duration, or a text such as "1h*".
+func stepField(f *Faults, at string, raw []byte) (time.Duration, bool) {
+	if Kind(raw) == '"' && strings.HasSuffix(text(raw), "*") {
+		d, err := notice.ParseStep(text(raw))
+		if err != nil {
+			f.AddErr(at, Shown(raw), err)
+		}
+
+		return d, err == nil
+	}
+
+	return DurationField(f, at, raw)
 }
 
 func ladderText(f *Faults, at string, raw []byte) notice.Ladder {

@@ -39,6 +39,9 @@ type Delay struct {
 	ReadAs string
 }
 
+// Expiry is when a notice expires: a time, or a Go duration or a number of seconds after its due time.
+type Expiry notice.Expiry
+
 // Content is the part of a notice that its producer gave, without the body.
 type Content struct {
 	URL         URL         `json:"url,omitempty" doc:"The notice's own address, without a password."`
@@ -46,8 +49,11 @@ type Content struct {
 	Method      string      `json:"method,omitempty" enum:"POST,PUT,GET"`
 	ContentType ContentType `json:"content_type,omitempty"`
 	Retry       Ladder      `json:"retry,omitzero" doc:"The notice's own ladder, if it has one; empty = one attempt."`
-	Headers     Headers     `json:"headers,omitempty" doc:"The notice's own headers without those in headers_withheld."`
-	Withheld    []string    `json:"headers_withheld,omitempty" doc:"Names of headers with secret values, which are not shown."`
+	Expires     Stamp       `json:"expires,omitzero" doc:"When it expires: no attempt begins from then on, and it is dead with the reason expired. Not in the history."`
+	// ExpiresAfter tells a restored notice apart from one whose producer gave a time.
+	ExpiresAfter *Delay   `json:"expires_after,omitempty" doc:"The time from its first due time to expires, if that was given as a duration, or by the route."`
+	Headers      Headers  `json:"headers,omitempty" doc:"The notice's own headers without those in headers_withheld."`
+	Withheld     []string `json:"headers_withheld,omitempty" doc:"Names of headers with secret values, which are not shown."`
 	// ScheduledURL has no user, password and query.
 	ScheduledURL string `json:"scheduled_url,omitempty" doc:"The url of the schedule call without its query, if the url was changed since."`
 }
@@ -68,7 +74,7 @@ type Notice struct {
 	Due          Stamp        `json:"due" doc:"The promised time of the next attempt, or of the last one if the notice is finalized. A postponement does not change it; see next_attempt_at."`
 	Attempt      int          `json:"attempt,omitempty" doc:"The number of the coming attempt, from 1. Absent once the notice is finalized."`
 	AttemptsMade int          `json:"attempts_made" doc:"The number of attempts so far."`
-	MaxAttempts  int          `json:"max_attempts" doc:"The maximum number of attempts."`
+	MaxAttempts  int          `json:"max_attempts,omitempty" doc:"The maximum number of attempts. Absent if they are made until it expires, or if a worker decides."`
 	Content
 	EndedBefore int      `json:"ended_before,omitempty" doc:"How often the notice was finalized before, as a dead letter that was redriven or a notice that was resent."`
 	Replay      string   `json:"replay,omitempty" doc:"The id of the replay that sends it again."`
@@ -161,6 +167,7 @@ type Request struct {
 	Headers     Headers         `json:"headers,omitempty" doc:"Headers of the callback, at most 32 and 8 KiB."`
 	Method      string          `json:"method,omitempty" enum:"POST,PUT,GET"`
 	Retry       Steps           `json:"retry,omitzero" doc:"Delays between attempts instead of the route's; none = one attempt."`
+	Expires     Expiry          `json:"expires,omitzero" doc:"Until when an attempt may begin: a time, or the time after due, such as 10m. Later the notice is dead with the reason expired, without a call. By default as the route says. Refused (422) if it is not after due. A repeated call must give the same time again; another duration is the same content."`
 	OnDuplicate string          `json:"on_duplicate,omitempty" enum:"reject,keep,replace" doc:"Action if the key exists already; default reject."`
 }
 

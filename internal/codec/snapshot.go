@@ -54,14 +54,19 @@ func (s *Snapshot) Whole() Faults {
 
 // Given returns the content without the body and without the withheld headers.
 func (c *Content) Given() notice.Content {
-	return notice.Content{URL: string(c.URL), Audience: string(c.Audience), ContentType: string(c.ContentType), Headers: c.Headers,
-		Ladder: notice.Ladder(c.Retry), Method: c.Method}
+	g := notice.Content{URL: string(c.URL), Audience: string(c.Audience), ContentType: string(c.ContentType), Headers: c.Headers,
+		Ladder: notice.Ladder(c.Retry), Method: c.Method, Expires: time.Time(c.Expires)}
+	if c.ExpiresAfter != nil && !g.Expires.IsZero() {
+		g.ExpiresAfter = c.ExpiresAfter.Span
+	}
+
+	return g
 }
 
 // Given returns the content without the body.
 func (q *Request) Given() notice.Content {
 	return notice.Content{URL: string(q.URL), Audience: string(q.Audience), ContentType: string(q.ContentType), Headers: q.Headers,
-		Ladder: notice.Ladder(q.Retry), Method: q.Method}
+		Ladder: notice.Ladder(q.Retry), Method: q.Method, Expires: q.Expires.At, ExpiresAfter: q.Expires.After}
 }
 
 // Bytes returns the body; nil if there is none.

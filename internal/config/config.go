@@ -13,12 +13,11 @@ import (
 
 	"github.com/sethvargo/go-envconfig"
 
-	"notifier/internal/access"
-	"notifier/internal/config/otelenv"
-	"notifier/internal/keyring"
+	"notifier/internal/auth"
 	"notifier/internal/mask"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/wire"
 )
 
 // Config is the checked configuration of the service.
@@ -64,6 +63,10 @@ type Config struct {
 	UI bool
 	// UIMask selects the parts of bodies and answers that the pages hide.
 	UIMask *mask.Rules
+	// PublicURL is the address of the pages for people, without a final slash; empty = not known.
+	PublicURL string
+	// Alarm is the address that gets what Redis cannot carry, as a route; nil = none.
+	Alarm *route.Route
 	// Durability is the confirmation that calls wait for, DurabilitySettle the one for settles. Both wait for
 	// DurabilityTimeout at most.
 	Durability, DurabilitySettle notice.Durability
@@ -71,7 +74,7 @@ type Config struct {
 
 	History History
 	// Telemetry holds the OTEL_ variables.
-	Telemetry otelenv.Settings
+	Telemetry OTel
 
 	LogCalls    string // off, changes, all
 	LogAttempts notice.LogAttempts
@@ -133,7 +136,7 @@ type Client struct {
 	Name   string // lower case
 	Token  Secret
 	Prefix string // scope of its keys; empty = all keys
-	Role   access.Role
+	Role   auth.Role
 	Rate   float64 // requests a second
 }
 
@@ -147,7 +150,7 @@ func Load(lookup envconfig.Lookuper, environ []string, readFile func(string) ([]
 	c.TrustedProxies = r.networks("TRUSTED_PROXIES", raw.TrustedProxies)
 	c.Clients = r.clients(raw.Clients)
 	c.Routes = r.routes(raw.Routes, c)
-	c.Telemetry = otelenv.Read(telemetrySource{r})
+	c.Telemetry = ReadOTel(telemetrySource{r})
 	r.across(c)
 	r.unknown(environ)
 	if len(r.errs) > 0 {
@@ -158,7 +161,8 @@ func Load(lookup envconfig.Lookuper, environ []string, readFile func(string) ([]
 }
 
 func newReader(lookup envconfig.Lookuper, readFile func(string) ([]byte, error)) *reader {
-	return &reader{source: &source{lookup: lookup, readFile: readFile}, known: map[string]bool{}, hookOf: map[string]string{}}
+	return &reader{source: &source{lookup: lookup, readFile: readFile}, known: map[string]bool{}, hookOf: map[string]string{},
+		formats: map[string]formatVars{}}
 }
 
 // base reads the variables of Redis and those of service.
@@ -201,6 +205,7 @@ func (r *reader) service(raw *serviceVars) *Config {
 		DurabilitySettle:  r.durability("DURABILITY_SETTLE", raw.DurabilitySettle),
 		DurabilityTimeout: r.duration("DURABILITY_TIMEOUT", raw.DurabilityTimeout, 10*time.Millisecond, 30*time.Second),
 
+		PublicURL:   r.publicURL(raw.PublicURL),
 		History:     r.history(raw),
 		LogCalls:    r.oneOf("LOG_CALLS", raw.LogCalls, "off", "changes", "all"),
 		LogAttempts: r.logAttempts(raw.LogAttempts),
@@ -210,6 +215,7 @@ func (r *reader) service(raw *serviceVars) *Config {
 		r.oneOf("LOG_FORMAT", c.LogFormat, "json", "console")
 	}
 
+	c.Alarm = r.alarm(raw)
 	if raw.Shards != "" {
 		c.Shards = r.integer("SHARDS", raw.Shards, 1, 1024)
 	}
@@ -241,7 +247,7 @@ func (r *reader) key(text string) Secret {
 	switch {
 	case err != nil:
 		r.wrong("KEY", "", "32 random bytes in base64, as head -c 32 /dev/urandom | base64 prints them; the value is not base64")
-	case len(key) != keyring.Size:
+	case len(key) != wire.KeySize:
 		r.wrong("KEY", "", fmt.Sprintf("32 random bytes in base64, as head -c 32 /dev/urandom | base64 prints them; the value has %d bytes",
 			len(key)))
 	}
@@ -355,6 +361,10 @@ func Describe(c *Config) []string {
 			redact(string(c.History.URL)), c.History.Bodies, keeps, c.History.Backlog))
 	}
 
+	if c.Alarm != nil {
+		lines = append(lines, fmt.Sprintf("alarms without Redis: %s (%s)", origin(c.Alarm.Target.URL), c.Alarm.Robot))
+	}
+
 	if text := telemetryText(c.Telemetry); text != "" {
 		lines = append(lines, text)
 	}
@@ -464,7 +474,7 @@ func describe(rt *route.Route, whose string) string {
 		b.WriteString(", the notices of an id in order, and none after a dead letter")
 	}
 
-	return b.String() + hookText(rt)
+	return b.String() + deadText(rt) + hookText(rt)
 }
 
 func targetText(t route.Target) string {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/sethvargo/go-envconfig"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/sign"
@@ -112,7 +112,7 @@ func TestLoadValues(t *testing.T) {
 		{[]string{"LISTEN=:8080", "CLIENTS=Shop", "CLIENT_SHOP_TOKEN_FILE=/run/token", "CLIENT_SHOP_PREFIX=app1", "CLIENT_SHOP_ROLE=read"},
 			func(c *Config) bool {
 				return len(c.Clients) == 1 && c.Clients[0].Name == "shop" && string(c.Clients[0].Token) == token && c.Clients[0].Prefix == "app1" &&
-					c.Clients[0].Role == access.Read
+					c.Clients[0].Role == auth.Read
 			}},
 		{[]string{"UI_BODIES=masked"}, func(c *Config) bool { return c.UIMask.All() }},
 		{[]string{"TRUSTED_PROXIES=10.1.2.3/8, 192.0.2.1,2001:db8::/32"}, func(c *Config) bool {
@@ -441,6 +441,9 @@ func TestFirstMistakesGetTheRightVariable(t *testing.T) {
 		{"ROUTE_ORDERS_TIMEOUT=15sec", `want 15s:`},
 		{"ROUTE_ORDERS_TIMEOUT=5000", `from 1ms to 10m, such as 15s, 3m, 1h30m; a number without a unit is seconds`},
 		{"ROUTE_ORDERS_RETRY=15s,3m,1day", `NOTIFIER_ROUTE_ORDERS_RETRY="15s,3m,1day": step 3: "1day" is not a duration; want 24h:`},
+		{"ROUTE_ORDERS_RETRY=15s,1h*", `repeats its last step, so it needs NOTIFIER_ROUTE_ORDERS_EXPIRES, such as 7d`},
+		{"ROUTE_ORDERS_RETRY=15s,10s*", `step 2 is 10s*; a step that repeats is at least 1m`},
+		{"ROUTE_ORDERS_EXPIRES=never", `want a duration from 1s to 87600h, such as 15s, 3m, 1h30m`},
 		{"REDIS_URL=localhost:6379", `NOTIFIER_REDIS_URL="localhost:6379": want redis://localhost:6379/0`},
 		{"REDIS_URL=[::1]:6379", `want redis://[::1]:6379/0`},
 		{"REDIS_URL=" + hidden, "(the value is not shown)"},

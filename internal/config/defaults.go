@@ -36,6 +36,7 @@ func (r *reader) defaults() {
 		return "", false
 	})
 	rr := &routeReader{reader: r, prefix: prefix, rt: &route.Route{}, raw: routeVars{Retry: raw.Retry, Jitter: raw.Jitter,
+		Expires: raw.Expires,
 		Timeout: raw.Timeout, Ack: raw.Ack, Concurrency: raw.Concurrency, HostConcurrency: raw.HostConcurrency, HTTP: raw.HTTP, TLS: raw.TLS}}
 	rr.retry()
 	rr.limits()
@@ -48,7 +49,7 @@ func (rr *routeReader) defaultOf(name string) (string, bool) {
 	short := strings.TrimPrefix(name, rr.prefix)
 	from := routePrefix(reserved) + short
 	value, ok := rr.value(from)
-	if !ok || rr.errs.of(from) || !isDefault(short) || !rr.takes(short, value) {
+	if !ok || rr.errs.Of(from) || !isDefault(short) || !rr.takes(short, value) {
 		return "", false
 	}
 

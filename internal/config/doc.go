@@ -5,7 +5,8 @@
 // errors too, such as two routes with the same prefix, or an API that the network can reach without configured clients.
 //
 // The tables in vars.go define every NOTIFIER_* variable, its default and its description. docs/configuration.md is
-// generated from them. Package telemetry reads the OTEL_* variables.
+// generated from them. [ReadOTel] reads the OTEL_* variables, which say where package
+// telemetry exports spans and metrics to.
 package config
 
 //go:generate go run ../tools/configdoc ../../docs/configuration.md

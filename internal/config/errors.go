@@ -32,13 +32,24 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// Renamed returns the problems with other names, for options of programs. names are pairs of a variable and its name there.
+func (e Errors) Renamed(names []string) Errors {
+	by := strings.NewReplacer(names...)
+	out := slices.Clone(e)
+	for i := range out {
+		out[i].Variable, out[i].Want = by.Replace(out[i].Variable), by.Replace(out[i].Want)
+	}
+
+	return out
+}
+
 // sorted orders the problems by variable and removes duplicates.
 func (e Errors) sorted() Errors {
 	slices.SortStableFunc(e, func(a, b Problem) int { return strings.Compare(a.Variable, b.Variable) })
 	return slices.Compact(e)
 }
 
-// of reports whether the variable has a problem.
-func (e Errors) of(variable string) bool {
+// Of reports whether the variable has a problem.
+func (e Errors) Of(variable string) bool {
 	return slices.ContainsFunc(e, func(p Problem) bool { return p.Variable == variable })
 }

@@ -15,6 +15,7 @@ import (
 func (rr *routeReader) onDead(c *Config) {
 	raw := &rr.raw
 	rr.hookOf[rr.rt.Name] = raw.OnDead
+	rr.formats[rr.rt.Name] = formatVars{raw.OnDeadFormat, raw.FormatSecret}
 	rr.onDown()
 	switch {
 	case raw.OnDeadBody == "none":
@@ -54,6 +55,8 @@ func (r *reader) hooks(c *Config) {
 
 		rt.OnDead = hook
 	}
+
+	r.robots(c)
 }
 
 // hook returns the route of that name as a hook of rt, or why it cannot be that.
@@ -94,6 +97,19 @@ func (r *reader) hook(c *Config, rt *route.Route, name string) (hook *route.Rout
 	return hook, ""
 }
 
+// deadText describes how long, and how many, dead letters of a route are kept.
+func deadText(rt *route.Route) (text string) {
+	if rt.DeadRetention > 0 {
+		text = ", dead letters removed after " + notice.Short(rt.DeadRetention)
+	}
+
+	if rt.DeadKeep > 0 {
+		text += fmt.Sprintf(", at most %s", notice.Count(rt.DeadKeep, "dead letter"))
+	}
+
+	return text
+}
+
 // hookText describes the hook of a route.
 func hookText(rt *route.Route) string {
 	if rt.OnDead == nil {
@@ -107,6 +123,10 @@ func hookText(rt *route.Route) string {
 
 	if rt.OnDown > 0 {
 		text += " and of each receiver that fails for " + notice.Short(rt.OnDown)
+	}
+
+	if rt.OnDead.Robot != nil {
+		text += ", as messages for " + string(rt.OnDead.Robot.Format) + ","
 	}
 
 	return text + " to route " + rt.OnDead.Name

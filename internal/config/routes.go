@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -58,9 +58,9 @@ func (r *reader) clients(value string) []Client {
 }
 
 // role reads the role of the client whose variables have that prefix.
-func (r *reader) role(prefix, name string) access.Role {
+func (r *reader) role(prefix, name string) auth.Role {
 	readOnly, removed := r.value(prefix + "READ_ONLY")
-	role, err := access.ParseRole(name)
+	role, err := auth.ParseRole(name)
 	switch {
 	case removed:
 		r.known[prefix+"READ_ONLY"] = true
@@ -94,7 +94,7 @@ func tokenOK(s string) bool {
 
 func (r *reader) routes(value string, c *Config) []*route.Route {
 	names := r.names(Prefix+"ROUTES", value)
-	if len(names) == 0 && !r.errs.of(Prefix+"ROUTES") {
+	if len(names) == 0 && !r.errs.Of(Prefix+"ROUTES") {
 		r.add(Prefix+"ROUTES", "", "is missing; want the names of one route or more, such as orders,refunds")
 	}
 
@@ -153,6 +153,7 @@ func (rr *routeReader) prefixAndTarget(c *Config) {
 	rr.routePrefix(c)
 	rt.Adopt = rr.booleanAs(rr.prefix+"ADOPT", raw.Adopt)
 	rr.order()
+	rr.deadLimit()
 	rr.onDead(c)
 
 	if raw.Target == "" {
@@ -168,6 +169,7 @@ func (rr *routeReader) prefixAndTarget(c *Config) {
 	}
 
 	rt.Target = t
+	_, rt.Target.Secret = rr.value(rr.prefix + "TARGET_FILE")
 	if rt.Adopt && t.Kind == route.KindNotice {
 		rr.bad("ADOPT", raw.Adopt, "cannot be combined with the target notice, because a plain timer has no url; want another target, or false")
 	}
@@ -219,6 +221,26 @@ func (rr *routeReader) order() {
 	}
 }
 
+// deadLimit reads how long, and how many, dead letters are kept.
+func (rr *routeReader) deadLimit() {
+	raw, rt := &rr.raw, rr.rt
+	for _, v := range [...]struct{ name, value string }{{"DEAD_RETENTION", raw.DeadRetention}, {"DEAD_KEEP", raw.DeadKeep}} {
+		if v.value != "" && rt.Order == route.OrderBlock {
+			rr.bad(v.name, v.value, "cannot be combined with ORDER_DEAD=block: the successors of a removed dead letter would be delivered "+
+				"without it; remove one of the two")
+			return
+		}
+	}
+
+	if raw.DeadRetention != "" {
+		rt.DeadRetention = rr.durationAs(rr.prefix+"DEAD_RETENTION", raw.DeadRetention, time.Hour, notice.MaxHorizon)
+	}
+
+	if raw.DeadKeep != "" {
+		rt.DeadKeep = int64(rr.integerAs(rr.prefix+"DEAD_KEEP", raw.DeadKeep, 1, 100_000_000))
+	}
+}
+
 // shownTarget returns the displayable part of a target that could not be parsed.
 func shownTarget(s string) string {
 	if u, err := url.Parse(s); err == nil && u.Scheme != "" && u.Host != "" {
@@ -243,9 +265,9 @@ func (rr *routeReader) retry() {
 		if err != nil {
 			rr.bad("RETRY", raw.Retry, fmt.Sprintf("%s; want steps such as 15s,3m,10m, or one of %s",
 				strings.TrimPrefix(err.Error(), notice.ErrInvalid.Error()+": "), list(presetNames())))
+		} else {
+			rt.Ladder = l
 		}
-
-		rt.Ladder = l
 	}
 
 	if raw.Ack != "" {
@@ -267,6 +289,11 @@ func (rr *routeReader) retry() {
 	}
 
 	rt.Jitter = j
+	if raw.Expires != "" {
+		rt.Expires = rr.durationAs(rr.prefix+"EXPIRES", raw.Expires, time.Second, notice.MaxHorizon)
+	} else if rt.Ladder.Repeats() {
+		rr.bad("RETRY", raw.Retry, "repeats its last step, so it needs "+rr.prefix+"EXPIRES, such as 7d")
+	}
 }
 
 func presetNames() []string {
@@ -296,7 +323,7 @@ func (rr *routeReader) acknowledgement() {
 	switch kind := rr.rt.Target.Kind; {
 	case rr.raw.Ack == "" || kind == "" || fits(rr.rt.Ack, kind):
 	case http(kind):
-		rr.bad("ACK", rr.raw.Ack, "is for the targets list: and stream:; want 2xx, status:200,204, body:success or json:code=SUCCESS")
+		rr.bad("ACK", rr.raw.Ack, "is for the targets list: and stream:; want "+route.AckForms)
 	case kind == route.KindList || kind == route.KindStream:
 		rr.bad("ACK", rr.raw.Ack, "is for HTTP targets; the target of this route is "+string(kind)+
 			". Want report, or remove it: then the push is the delivery")
@@ -355,6 +382,7 @@ func (rr *routeReader) noCalls() {
 	raw, rt := &rr.raw, rr.rt
 	for name, set := range map[string]bool{"RATE": raw.Rate != "", "SECRET": raw.Secret != "", "HEADERS": raw.Headers != "",
 		"SIGN": raw.Sign != "", "SIGN_KEY": raw.SignKey != "", "SIGN_KEY_ID": raw.SignKeyID != "", "SIGN_HEADER": raw.SignHeader != "",
+		"SIGN_TEXT_KEY":    raw.SignTextKey != "",
 		"OAUTH2_TOKEN_URL": raw.OAuth2TokenURL != "", "OAUTH2_CLIENT_ID": raw.OAuth2ClientID != "",
 		"OAUTH2_CLIENT_SECRET": raw.OAuth2ClientSecret != "", "OAUTH2_SCOPES": raw.OAuth2Scopes != "",
 		"OAUTH2_AUDIENCE": raw.OAuth2Audience != "", "SIGN_PER": raw.SignPer != "", "HEADERS_TO": raw.HeadersTo != "",
@@ -415,8 +443,8 @@ func (rr *routeReader) headersTo() {
 	switch {
 	case raw.HeadersTo != "" && rt.Target.Kind == route.KindFixed:
 		rr.bad("HEADERS_TO", raw.HeadersTo, "is for the target notice; remove it, this route has one address")
-	case raw.HeadersTo != "" && raw.Headers == "" && !rr.hasOAuth2() && !rr.errs.of(rr.prefix+"HEADERS") &&
-		!rr.errs.of(rr.prefix+"HEADERS_FILE"):
+	case raw.HeadersTo != "" && raw.Headers == "" && !rr.hasOAuth2() && !rr.errs.Of(rr.prefix+"HEADERS") &&
+		!rr.errs.Of(rr.prefix+"HEADERS_FILE"):
 		rr.bad("HEADERS_TO", raw.HeadersTo, "needs "+rr.prefix+"HEADERS; set those, or remove it")
 	case each && (raw.Headers != "" || rr.hasOAuth2()) && raw.HeadersTo == "":
 		given := "HEADERS"

@@ -130,7 +130,7 @@ func (r *reader) across(c *Config) {
 
 // apiMemory refuses a limit of which one client's quarter cannot hold one notice of MAX_BODY, whose body may be base64.
 func (r *reader) apiMemory(c *Config) {
-	if least := 4 * (2*c.MaxBody + 64<<10); c.APIMemory < least && !r.errs.of(Prefix+"API_MEMORY") {
+	if least := 4 * (2*c.MaxBody + 64<<10); c.APIMemory < least && !r.errs.Of(Prefix+"API_MEMORY") {
 		r.wrong("API_MEMORY", spellSize(c.APIMemory), "at least "+spellSize(least)+" for "+Prefix+"MAX_BODY="+spellSize(c.MaxBody))
 	}
 }
@@ -143,7 +143,7 @@ func (r *reader) perHost(c *Config) {
 	}
 	for _, rt := range c.Routes {
 		name := routePrefix(rt.Name)
-		if rt.HostConcurrency > rt.Concurrency && !r.errs.of(name+"CONCURRENCY") {
+		if rt.HostConcurrency > rt.Concurrency && !r.errs.Of(name+"CONCURRENCY") {
 			r.add(name+"HOST_CONCURRENCY", strconv.Itoa(rt.HostConcurrency), fmt.Sprintf("is more than %sCONCURRENCY (%d); want at most that",
 				name, rt.Concurrency))
 		}
@@ -164,11 +164,11 @@ func (r *reader) adoption(c *Config) {
 		}
 
 		why := ", because route " + rt.Name + " adopts plain timers"
-		if c.Retention < adoptRetention && !r.errs.of(Prefix+"RETENTION") {
+		if c.Retention < adoptRetention && !r.errs.Of(Prefix+"RETENTION") {
 			r.wrong("RETENTION", notice.Short(c.Retention), "at least "+notice.Short(adoptRetention)+why)
 		}
 
-		if c.Retain < adoptRetain && !r.errs.of(Prefix+"RETAIN") {
+		if c.Retain < adoptRetain && !r.errs.Of(Prefix+"RETAIN") {
 			r.wrong("RETAIN", strconv.FormatInt(c.Retain, 10), "at least "+strconv.Itoa(adoptRetain)+why)
 		}
 
@@ -283,7 +283,7 @@ func (r *reader) unknown(environ []string) {
 			continue // injected as a pair of variables
 		}
 
-		if !r.errs.of(listOf(name)) || r.isListed(name) { // otherwise it may be valid once the names of clients and routes are
+		if !r.errs.Of(listOf(name)) || r.isListed(name) { // otherwise it may be valid once the names of clients and routes are
 			r.add(name, "", r.unknownText(name))
 		}
 	}

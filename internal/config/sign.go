@@ -26,6 +26,12 @@ func (rr *routeReader) signing() {
 		}
 	}
 
+	if raw.SignTextKey != "" {
+		if rt.TextKey, err = sign.ParseTextKey(raw.SignTextKey); err != nil {
+			rr.bad("SIGN_TEXT_KEY", "", "(not shown) "+err.Error())
+		}
+	}
+
 	rr.signKeys()
 	rr.signHeader()
 	if raw.Sign == "" || rt.Sign != nil {
@@ -66,7 +72,7 @@ func (rr *routeReader) signKeys() {
 
 // wrongOrFile reports whether a variable, or its _FILE variant, already has an error.
 func (rr *routeReader) wrongOrFile(name string) bool {
-	return rr.errs.of(rr.prefix+name) || rr.errs.of(rr.prefix+name+"_FILE")
+	return rr.errs.Of(rr.prefix+name) || rr.errs.Of(rr.prefix+name+"_FILE")
 }
 
 func (rr *routeReader) signHeader() {
@@ -104,17 +110,36 @@ func (rr *routeReader) schemes() {
 			"SIGN; add standard, stripe or github there, or remove it")
 	}
 
-	if !settings.Has(sign.Alipay) {
+	if raw.SignTextKey != "" && !slices.ContainsFunc(settings.Schemes, sign.Scheme.Text) {
+		rr.bad("SIGN_TEXT_KEY", "", "(not shown) is not used by any scheme in "+rr.prefix+
+			"SIGN; add sorted or sorted-jeepay there, or remove it")
+	}
+
+	rr.inBody(settings)
+}
+
+// inBody checks that a scheme that adds its signature to the body fits the rest of the route.
+func (rr *routeReader) inBody(settings *sign.Settings) {
+	raw, rt, scheme := &rr.raw, rr.rt, settings.InBody()
+	if scheme == "" {
 		return
 	}
 
+	by := "cannot be combined with " + rr.prefix + "SIGN=" + string(scheme)
+	for _, other := range settings.Schemes {
+		if other.InBody() && other != scheme {
+			rr.bad("SIGN", raw.Sign, string(scheme)+" and "+string(other)+
+				" would both add the field sign to the body; want one of them")
+		}
+	}
+
 	if rt.Adopt {
-		rr.bad("ADOPT", raw.Adopt, "cannot be combined with "+rr.prefix+
-			"SIGN=alipay, because a plain timer's value has no content type and alipay signs forms; want false")
+		rr.bad("ADOPT", raw.Adopt, by+", because a plain timer's value has no content type and the scheme signs "+
+			"the fields of the body; want false")
 	}
 
 	if rt.Method == "GET" {
-		rr.bad("METHOD", raw.Method, "cannot be combined with "+rr.prefix+"SIGN=alipay, which signs a form in the body; want POST or PUT")
+		rr.bad("METHOD", raw.Method, by+", which signs the fields of the body; want POST or PUT")
 	}
 }
 
@@ -134,9 +159,11 @@ func (rr *routeReader) schemeKey(s *sign.Settings, scheme sign.Scheme) {
 		name = "SECRET"
 	case need.Serial:
 		name = "SIGN_KEY_ID"
+	case need.Text:
+		name = "SIGN_TEXT_KEY"
 	}
 
-	if rr.wrongOrFile(name) || !need.Secret && (rr.wrongOrFile("SIGN_KEY") || rr.errs.of(rr.prefix+"SIGN_KEY_ID")) {
+	if rr.wrongOrFile(name) || !need.Secret && !need.Text && (rr.wrongOrFile("SIGN_KEY") || rr.errs.Of(rr.prefix+"SIGN_KEY_ID")) {
 		return
 	}
 
@@ -148,7 +175,7 @@ func (rr *routeReader) schemeKey(s *sign.Settings, scheme sign.Scheme) {
 	rr.bad(name, "", text)
 }
 
-// signPer reads the scope of the keys for the HMAC schemes.
+// signPer reads the scope of the keys for the schemes whose keys receivers have.
 func (rr *routeReader) signPer() {
 	raw, rt := &rr.raw, rr.rt
 	if raw.SignPer == "" {
@@ -165,11 +192,15 @@ func (rr *routeReader) signPer() {
 	case rt.SignPer == sign.PerHostRoute && settings.Has(sign.GitHub):
 		rr.bad("SIGN_PER", raw.SignPer, "cannot be combined with "+rr.prefix+
 			"SIGN=github, whose header contains one signature; want route, host or audience")
-	case slices.ContainsFunc(settings.Schemes, sign.Scheme.HMAC), rr.wrongOrFile("SECRET"):
+	case rt.SignPer == sign.PerHostRoute && settings.InBody().Text():
+		rr.bad("SIGN_PER", raw.SignPer, "cannot be combined with "+rr.prefix+"SIGN="+string(settings.InBody())+
+			", whose body contains one signature; want route, host or audience")
+	case settings.Shared(), rr.wrongOrFile("SECRET"):
 	case raw.Secret == "" && len(rt.Sign) == 0:
 		rr.bad("SIGN_PER", raw.SignPer, "needs "+rr.prefix+"SECRET; set a secret, or remove it")
 	default:
-		rr.bad("SIGN_PER", raw.SignPer, "is for the schemes standard, stripe and github; remove it, or add one of them to "+rr.prefix+"SIGN")
+		rr.bad("SIGN_PER", raw.SignPer, "is for standard, stripe, github, sorted and sorted-jeepay; remove it, or add one of them to "+
+			rr.prefix+"SIGN")
 	}
 }
 

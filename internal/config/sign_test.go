@@ -24,6 +24,8 @@ var rsaKey = sync.OnceValue(func() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(k)}))
 })
 
+const textKey = "192006250b4c09247ec02edce69f6a2d"
+
 func signing(settings map[string]string) (*Config, error) {
 	env := base()
 	for k, v := range settings {
@@ -49,6 +51,7 @@ func TestSigningSchemesNeedTheirKeys(t *testing.T) {
 		"all": {map[string]string{"SECRET": secret, "SIGN": "standard, Standard-Ed25519,stripe,github,wechatpay,alipay,jws",
 			"SIGN_KEY": rsaKey() + ed25519Key, "SIGN_KEY_ID": "PUB_1", "SIGN_HEADER": "github:X-Acme-256"},
 			"signed by standard, standard-ed25519, stripe, github, wechatpay, alipay, jws, per route"},
+		"sorted":             {map[string]string{"SIGN": "sorted", "SIGN_TEXT_KEY": textKey, "SIGN_PER": "host"}, "signed by sorted, per host"},
 		"asymmetric":         {map[string]string{"SIGN": "jws", "SIGN_KEY": ed25519Key}, "signed by jws"},
 		"keys are published": {map[string]string{"SIGN_KEY": ed25519Key}, "unsigned"},
 		"more keys than used": {map[string]string{"SIGN_KEY": ed25519Key + "," + "whsk_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
@@ -98,11 +101,21 @@ func TestSigningRejectsWrongSettings(t *testing.T) {
 			"the header X-A"},
 		"header reserved": {map[string]string{"SIGN": "github", "SECRET": secret, "HEADERS": "x_hub_signature_256=1"}, "HEADERS",
 			"x_hub_signature_256 is set by"},
-		"alipay by GET": {map[string]string{"SIGN": "alipay", "SIGN_KEY": rsaKey(), "METHOD": "GET"}, "METHOD", "want POST or PUT"},
-		"alipay adopts": {map[string]string{"SIGN": "alipay", "SIGN_KEY": rsaKey(), "ADOPT": "true"}, "ADOPT", "want false"},
-		"list":          {map[string]string{"SIGN": "jws", "TARGET": "list:x"}, "SIGN", "is for HTTP targets"},
-		"stream":        {map[string]string{"SIGN_KEY": ed25519Key, "TARGET": "stream:x"}, "SIGN_KEY", "is for HTTP targets"},
-		"log":           {map[string]string{"SIGN_HEADER": "stripe:X", "TARGET": "log"}, "SIGN_HEADER", "is for HTTP targets"},
+		"alipay by GET":      {map[string]string{"SIGN": "alipay", "SIGN_KEY": rsaKey(), "METHOD": "GET"}, "METHOD", "want POST or PUT"},
+		"alipay adopts":      {map[string]string{"SIGN": "alipay", "SIGN_KEY": rsaKey(), "ADOPT": "true"}, "ADOPT", "want false"},
+		"sorted without key": {map[string]string{"SIGN": "sorted"}, "SIGN_TEXT_KEY", "the scheme sorted needs the text"},
+		"short text key":     {map[string]string{"SIGN": "sorted", "SIGN_TEXT_KEY": "hunter2"}, "SIGN_TEXT_KEY", "(not shown) want 16 to 512"},
+		"unused text key":    {map[string]string{"SIGN_TEXT_KEY": textKey}, "SIGN_TEXT_KEY", "add sorted or sorted-jeepay"},
+		"sorted by GET":      {map[string]string{"SIGN": "sorted", "SIGN_TEXT_KEY": textKey, "METHOD": "GET"}, "METHOD", "want POST or PUT"},
+		"sorted adopts":      {map[string]string{"SIGN": "sorted", "SIGN_TEXT_KEY": textKey, "ADOPT": "true"}, "ADOPT", "want false"},
+		"one sign": {map[string]string{"SIGN": "sorted,sorted-jeepay", "SIGN_TEXT_KEY": textKey}, "SIGN",
+			"sorted and sorted-jeepay would both add"},
+		"sorted per both": {map[string]string{"SIGN": "sorted", "SIGN_TEXT_KEY": textKey, "SIGN_PER": "host,route"}, "SIGN_PER",
+			"contains one signature"},
+		"text key of a list": {map[string]string{"SIGN_TEXT_KEY": textKey, "TARGET": "list:x"}, "SIGN_TEXT_KEY", "is for HTTP targets"},
+		"list":               {map[string]string{"SIGN": "jws", "TARGET": "list:x"}, "SIGN", "is for HTTP targets"},
+		"stream":             {map[string]string{"SIGN_KEY": ed25519Key, "TARGET": "stream:x"}, "SIGN_KEY", "is for HTTP targets"},
+		"log":                {map[string]string{"SIGN_HEADER": "stripe:X", "TARGET": "log"}, "SIGN_HEADER", "is for HTTP targets"},
 		"same id": {map[string]string{"ROUTES": "orders,other", "SIGN_KEY": rsaKey(), "SIGN_KEY_ID": "9", "OTHER_PREFIX": "other",
 			"OTHER_TARGET":   "https://m.example",
 			"OTHER_SIGN_KEY": secondKey(t), "OTHER_SIGN_KEY_ID": "9"}, "OTHER_SIGN_KEY_ID", "another key of route orders"},

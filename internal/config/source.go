@@ -28,6 +28,8 @@ type reader struct {
 	known map[string]bool
 	// hookOf is the value of ON_DEAD by the name of its route.
 	hookOf map[string]string
+	// formats are variables of the messages of hooks by the name of their route.
+	formats map[string]formatVars
 	// listed are the prefixes of the variables of clients and routes.
 	listed []string
 }

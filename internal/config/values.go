@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"notifier/internal/notice"
+	"notifier/internal/route"
 )
 
 var (
@@ -216,12 +217,12 @@ func (r *reader) names(variable, s string) []string {
 			continue
 		}
 
-		if other, twice := seen[spelt(name)]; twice {
+		if other, twice := seen[route.EnvName(name)]; twice {
 			r.add(variable, s, fmt.Sprintf("%s and %s have the same variables; list each name once", other, name))
 			continue
 		}
 
-		seen[spelt(name)] = name
+		seen[route.EnvName(name)] = name
 		out = append(out, name)
 	}
 

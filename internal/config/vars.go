@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+
+	"notifier/internal/route"
 )
 
 // Prefix begins the name of every variable of this service.
@@ -40,6 +42,10 @@ type serviceVars struct {
 	UI              string `env:"UI, default=true"`
 	UIBodies        string `env:"UI_BODIES, default=shown"`
 	UIMask          string `env:"UI_MASK"`
+	PublicURL       string `env:"PUBLIC_URL"`
+	AlarmURL        string `env:"ALARM_URL" secret:"file"`
+	AlarmFormat     string `env:"ALARM_FORMAT, default=json"`
+	AlarmSecret     string `env:"ALARM_SECRET" secret:"file"`
 
 	Durability        string `env:"DURABILITY, default=memory"`
 	DurabilityTimeout string `env:"DURABILITY_TIMEOUT, default=1s"`
@@ -64,9 +70,10 @@ type clientVars struct {
 
 type routeVars struct {
 	Prefix             string `env:"PREFIX"`
-	Target             string `env:"TARGET"`
+	Target             string `env:"TARGET" secret:"file"`
 	Retry              string `env:"RETRY" shown:"15s,3m,10m,30m,30m,1h,2h,6h,15h"`
 	Jitter             string `env:"JITTER, default=0"`
+	Expires            string `env:"EXPIRES" shown:"never"`
 	Timeout            string `env:"TIMEOUT" shown:"10s"`
 	Ack                string `env:"ACK" shown:"2xx"`
 	Concurrency        string `env:"CONCURRENCY, default=64"`
@@ -77,6 +84,7 @@ type routeVars struct {
 	SignKey            string `env:"SIGN_KEY" secret:"file"`
 	SignKeyID          string `env:"SIGN_KEY_ID"`
 	SignHeader         string `env:"SIGN_HEADER"`
+	SignTextKey        string `env:"SIGN_TEXT_KEY" secret:"file"`
 	SignPer            string `env:"SIGN_PER" shown:"route"`
 	OAuth2TokenURL     string `env:"OAUTH2_TOKEN_URL"`
 	OAuth2ClientID     string `env:"OAUTH2_CLIENT_ID"`
@@ -98,8 +106,12 @@ type routeVars struct {
 	Adopt              string `env:"ADOPT, default=false"`
 	Order              string `env:"ORDER, default=none"`
 	OrderDead          string `env:"ORDER_DEAD, default=skip"`
+	FormatSecret       string `env:"FORMAT_SECRET" secret:"file"`
+	DeadRetention      string `env:"DEAD_RETENTION" shown:"for ever"`
+	DeadKeep           string `env:"DEAD_KEEP" shown:"all"`
 	OnDead             string `env:"ON_DEAD"`
 	OnDeadBody         string `env:"ON_DEAD_BODY, default=none"`
+	OnDeadFormat       string `env:"ON_DEAD_FORMAT, default=json"`
 	OnDown             string `env:"ON_DOWN"`
 }
 
@@ -107,6 +119,7 @@ type routeVars struct {
 type defaultVars struct {
 	Retry           string `env:"RETRY"`
 	Jitter          string `env:"JITTER"`
+	Expires         string `env:"EXPIRES"`
 	Timeout         string `env:"TIMEOUT"`
 	Ack             string `env:"ACK"`
 	Concurrency     string `env:"CONCURRENCY"`
@@ -204,11 +217,15 @@ var texts = map[string]string{
 	"ROUTE_<NAME>_TARGET": "Where its notices go: `https://…` (one address), `notice` (each notice brings its own `url`), `list:<key>` or " +
 		"`stream:<key>` (of the same Redis), or `log` (a line at level info for each, at any `NOTIFIER_LOG_LEVEL`, and nothing else). Required.",
 	"ROUTE_<NAME>_RETRY": "The ladder, which is the list of delays between attempts, or a preset, which sets ladder, acknowledgement and " +
-		"timeout together: see below. A notice's own ladder takes precedence.",
-	"ROUTE_<NAME>_JITTER":  "Random variation of each delay, as a fraction from 0 to 0.5: 0.1 is ± 10 %.",
+		"timeout together: see below. A notice's own ladder takes precedence. A last step such as `1h*`, of `1m` or more, " +
+		"repeats until the notice expires, and needs EXPIRES.",
+	"ROUTE_<NAME>_JITTER": "Random variation of each delay, as a fraction from 0 to 0.5: 0.1 is ± 10 %.",
+	"ROUTE_<NAME>_EXPIRES": "How long after its first due time a notice without an `expires` of its own may still be delivered, `1s` to ten " +
+		"years. Later it is dead with the reason `expired`, without a call. See [expiry](callbacks.md#expiry).",
 	"ROUTE_<NAME>_TIMEOUT": "Maximum duration of one attempt, 1ms to 10m.",
 	"ROUTE_<NAME>_ACK": "Which answer acknowledges a notice: `2xx`, `status:200,204`, `body:success` (the whole body), `json:code=SUCCESS` " +
-		"(a field). For lists and streams: `report` (the consumer reports within the timeout); if unset, the push acknowledges.",
+		"(a field), `xml:return_code=SUCCESS` (a child of the root element). `body:success|ok` accepts several texts. " +
+		"For lists and streams: `report` (the consumer reports within the timeout); if unset, the push acknowledges.",
 	"ROUTE_<NAME>_CONCURRENCY": "Maximum number of the route's handlers that run at the same time in this process.",
 	"ROUTE_<NAME>_HOST_CONCURRENCY": "Maximum number of simultaneous calls to one receiver (host and port), of all instances together " +
 		"unless LIMITS is `instance`.",
@@ -218,17 +235,21 @@ var texts = map[string]string{
 		"comma-separated: each adds a signature.",
 	"ROUTE_<NAME>_HEADERS": "Headers of each request: `Name=value,…`. On the target `notice`, only requests to HEADERS_TO get them.",
 	"ROUTE_<NAME>_SIGN": "How callbacks are signed, one or more, comma-separated: `standard`, `standard-ed25519`, `stripe`, `github`, " +
-		"`wechatpay`, `alipay`, `jws`. `standard`, `stripe` and `github` need SECRET, the others SIGN_KEY. See " +
+		"`wechatpay`, `alipay`, `jws`, `sorted`, `sorted-jeepay`. `standard`, `stripe` and `github` need SECRET, `sorted` and " +
+		"`sorted-jeepay` SIGN_TEXT_KEY, the others SIGN_KEY. See " +
 		"[callbacks.md](callbacks.md#signatures).",
 	"ROUTE_<NAME>_SIGN_KEY": "Private keys in PEM (PKCS#8 or PKCS#1), one after the other: RSA of at least 2048 bits, Ed25519 or P-256; or " +
 		"`whsk_` and base64 for Ed25519. A certificate of an RSA key may follow it. A scheme signs with the first key of its type.",
 	"ROUTE_<NAME>_SIGN_KEY_ID": "The serial numbers of the RSA keys for `wechatpay`, one for each key in the same order, comma-separated. " +
 		"By default those of the certificates in SIGN_KEY.",
-	"ROUTE_<NAME>_SIGN_HEADER": "Names of the signatures' headers: `stripe:Acme-Signature,github:X-Acme-256,wechatpay:Acme,jws:Acme-Jws`. " +
-		"`wechatpay:Acme` gives `Acme-Timestamp`, `-Nonce`, `-Signature` and `-Serial`. Neither HEADERS nor notices may have headers of these " +
+	"ROUTE_<NAME>_SIGN_HEADER": "Names of the signatures' headers: `standard:Acme-Digest,stripe:Acme-Signature,github:X-Acme-256`, `jws:`, " +
+		"`wechatpay:`. `wechatpay:Acme` gives `Acme-Timestamp`, `-Nonce`, `-Signature` and `-Serial`; `|` separates single names, as in " +
+		"`standard:svix-id|svix-timestamp|svix-signature`. Neither HEADERS nor notices may have headers of these " +
 		"names; `-` and `_` are the same.",
-	"ROUTE_<NAME>_SIGN_PER": "Whose keys sign `standard`, `stripe` and `github`: `route` (the secrets themselves), `host` or `audience` (a " +
-		"key derived for each called host, or for each audience that notices name), or `host,route` (both, for a change from `route`). Default " +
+	"ROUTE_<NAME>_SIGN_TEXT_KEY": "The key of `sorted` and `sorted-jeepay`: 16 to 512 printable ASCII characters without blanks and commas.",
+	"ROUTE_<NAME>_SIGN_PER": "Whose keys sign `standard`, `stripe`, `github`, `sorted` and `sorted-jeepay`: `route` (the secrets " +
+		"themselves), `host` or `audience` (a key derived for each called host, or for each audience that notices name), or `host,route` " +
+		"(both, for a change from `route`). Default " +
 		"for the target `notice`: `host`. See [callbacks.md](callbacks.md#whose-key-signs).",
 	"ROUTE_<NAME>_OAUTH2_TOKEN_URL": "The issuer's token endpoint: `https://issuer.example/oauth/token`. Callbacks then have an [access " +
 		"token](callbacks.md#access-tokens) (`Authorization: Bearer …`) from there, by the client credentials grant.",
@@ -255,8 +276,22 @@ var texts = map[string]string{
 		"See [order.md](order.md).",
 	"ROUTE_<NAME>_ORDER_DEAD": "With ORDER=id: whether a dead letter is skipped by its successors (`skip`), or holds them back until it is " +
 		"redriven, cancelled or purged (`block`).",
+	"ROUTE_<NAME>_DEAD_RETENTION": "How long dead letters are kept, `1h` to `8760h`. See " +
+		"[dead letters that end](operations.md#dead-letters-that-end). Not with ORDER_DEAD=block.",
+	"ROUTE_<NAME>_DEAD_KEEP": "How many dead letters are kept, the newest ones; each shard keeps an equal part. Not with ORDER_DEAD=block.",
 	"ROUTE_<NAME>_ON_DEAD": "The name of the route that gets a notice of each dead letter of this one. Its target is an address, `list:`, " +
 		"`stream:` or `log`, and it has no ON_DEAD itself. See [dead-letter hooks](callbacks.md#dead-letter-hooks).",
+	"ROUTE_<NAME>_ON_DEAD_FORMAT": "With ON_DEAD: `json`, one notice of each dead letter, or " +
+		"[messages for a team](callbacks.md#messages-for-teams) in the form of `dingtalk`, `feishu`, `wecom`, `slack` or " +
+		"`teams`: one for each reason in ten minutes. The same on all routes with that hook.",
+	"ROUTE_<NAME>_FORMAT_SECRET": "On the route that ON_DEAD names: the key that signs messages for `dingtalk` and `feishu`, if the " +
+		"robot has one.",
+	"PUBLIC_URL": "The address at which people open the pages, such as " +
+		"`https://notifier.example`. Messages for teams link to it.",
+	"ALARM_URL": "The address that gets what Redis cannot carry: data lost, Redis full, Redis unavailable. " +
+		"See [alarms without Redis](callbacks.md#alarms-without-redis).",
+	"ALARM_FORMAT":              "The form of these messages: `json`, `dingtalk`, `feishu`, `wecom`, `slack` or `teams`.",
+	"ALARM_SECRET":              "The key that signs them, for `dingtalk` and `feishu`.",
 	"ROUTE_<NAME>_ON_DEAD_BODY": "With ON_DEAD: `none`, or `include`: the hook's notice contains the body of the dead letter.",
 	"ROUTE_<NAME>_ON_DOWN": "With ON_DEAD: its route also gets a notice of each receiver that has failed for this time, `1s` to `168h`, and " +
 		"one when the receiver answers again.",
@@ -318,10 +353,9 @@ func fields(table any) func(yield func(field) bool) {
 }
 
 // ClientPrefix returns the prefix of one client's variables.
-func ClientPrefix(name string) string { return fmt.Sprintf("%sCLIENT_%s_", Prefix, spelt(name)) }
+func ClientPrefix(name string) string {
+	return fmt.Sprintf("%sCLIENT_%s_", Prefix, route.EnvName(name))
+}
 
 // routePrefix returns the prefix of one route's variables.
-func routePrefix(name string) string { return fmt.Sprintf("%sROUTE_%s_", Prefix, spelt(name)) }
-
-// spelt returns a client's or route's name in the form that variables contain.
-func spelt(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }
+func routePrefix(name string) string { return fmt.Sprintf("%sROUTE_%s_", Prefix, route.EnvName(name)) }

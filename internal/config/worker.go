@@ -6,7 +6,7 @@ import (
 
 	"github.com/sethvargo/go-envconfig"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 )
 
 // workerVars are the variables of a program with handlers, in addition to those of Redis. The others configure routes, the
@@ -50,10 +50,10 @@ func LoadClients(lookup envconfig.Lookuper, readFile func(string) ([]byte, error
 }
 
 // Callers returns clients as the API and the pages know them.
-func Callers(list []Client) []access.Client {
-	out := make([]access.Client, 0, len(list))
+func Callers(list []Client) []auth.Client {
+	out := make([]auth.Client, 0, len(list))
 	for _, x := range list {
-		out = append(out, access.Client{Name: x.Name, Token: string(x.Token), Prefix: x.Prefix, Role: x.Role, Rate: x.Rate})
+		out = append(out, auth.Client{Name: x.Name, Token: string(x.Token), Prefix: x.Prefix, Role: x.Role, Rate: x.Rate})
 	}
 
 	return out

@@ -67,6 +67,8 @@ func (q *routeQueue) attempt(ctx context.Context, j job) {
 	case c.AwaitsReport:
 		e.attempt = c.AttemptsMade // the attempt whose report did not come
 		e.result = q.unreported(j, begin)
+	case c.Expired(begin):
+		e.result = expiredResult()
 	case c.Raw != nil:
 		e.result = notice.DeadResult(c.Unreadable(), "the record cannot be read; it is kept, and a redrive tries again")
 	case spent(q.r, c.Notice):
@@ -204,7 +206,8 @@ const extraInterrupted = 3
 
 // spent reports whether the notice has used all its attempts.
 func spent(r *route.Route, n *notice.Notice) bool {
-	return n.AttemptsMade-n.Redriven > allowed(r, n, interrupted(n))
+	most := n.MaxAttempts(r.Ladder)
+	return most > 0 && n.AttemptsMade >= most+min(interrupted(n), extraInterrupted)
 }
 
 // interrupted returns the number of interrupted attempts since the last redrive.
@@ -215,15 +218,4 @@ func interrupted(n *notice.Notice) (lost int) {
 		}
 	}
 	return lost
-}
-
-// allowed returns the number of attempts since the last redrive after which another one is allowed,
-// given how many of them were interrupted.
-func allowed(r *route.Route, n *notice.Notice, lost int) int {
-	q := r.Ladder
-	if n.Ladder != nil {
-		q = n.Ladder
-	}
-
-	return len(q) + min(lost, extraInterrupted)
 }

@@ -295,7 +295,7 @@ func TestOutageExtendsTheReportDeadline(t *testing.T) {
 		"nobody noticed it":         {4 * time.Second, 12 * time.Second, false, 12*time.Second + reportGrace},
 		"unnoticed, and it lasts":   {time.Second, time.Hour, false, time.Hour + timeout},
 	} {
-		t.Run(name, func(t *testing.T) {
+		reportDeadline := func(t *testing.T, expires bool) {
 			synctest.Test(t, func(t *testing.T) {
 				s, w := newFakeStore(), taking(0)
 				r := testRoute("a", 4)
@@ -305,6 +305,9 @@ func TestOutageExtendsTheReportDeadline(t *testing.T) {
 				e := s.entries[0]
 				e.n.AwaitsReport, e.lapses, e.at = true, 1, pushed.Add(timeout)
 				e.n.Add(notice.Attempt{Number: 1, At: pushed})
+				if expires {
+					e.n.Expires = pushed.Add(time.Second)
+				}
 				d := begin(options(s, w, 10, r))
 				ended := func() int {
 					s.mu.Lock()
@@ -320,6 +323,9 @@ func TestOutageExtendsTheReportDeadline(t *testing.T) {
 						}
 					})
 					if !away || c.known {
+						if expires {
+							d.Expire(keys.Partition{Prefix: "a"})
+						}
 						d.SweepDue(keys.Partition{Prefix: "a"})
 					}
 					after(50 * time.Millisecond)
@@ -331,9 +337,14 @@ func TestOutageExtendsTheReportDeadline(t *testing.T) {
 					e.n.AwaitsReport {
 					t.Errorf("%d calls, %+v", w.calls, e.n)
 				}
+				if reason := e.n.Reason; (reason == notice.ReasonExpired) != expires {
+					t.Errorf("ended as %q", reason)
+				}
 				drain(t, d)
 			})
-		})
+		}
+		t.Run(name, func(t *testing.T) { reportDeadline(t, false) })
+		t.Run(name+", expires meanwhile", func(t *testing.T) { reportDeadline(t, true) })
 	}
 }
 

@@ -48,6 +48,7 @@ const (
 //	retry, the ladder is used up                   dead       –
 //	retry, ladder used up, attempt interrupted     retry      after 10 ms, at most three times
 //	dead                                           dead       –
+//	dead, because it has expired before a call     dead       –; no attempt counts
 //	deferred because the receiver is not ready     deferred   after the requested delay, which sets a new due time
 //	deferred to wait longer for a report           handed     after the requested delay
 //	deferred by this service, such as at a pause   postponed  after the requested delay; the due time stays
@@ -61,7 +62,11 @@ func Decide(r *route.Route, n *notice.Notice, res notice.Result) Decision {
 
 	d := Decision{Ending: store.EndDead, Counting: CountAttempt, Reason: res.Reason}
 	made := n.NextAttempt() // the attempt that the result is of
-	if n.AwaitsReport {     // the push has counted already
+	if res.Reason == notice.ReasonExpired {
+		d.Counting = CountNothing
+	}
+
+	if n.AwaitsReport { // the push has counted already
 		made, d.Counting = n.AttemptsMade, CountReported
 	}
 
@@ -114,10 +119,19 @@ func deferral(n *notice.Notice, res notice.Result) Decision {
 	return d
 }
 
+// expire ends a notice that would be claimed again, because it has expired.
+func (d *Decision) expire() {
+	switch d.Ending {
+	case store.EndRetry, store.EndDeferred, store.EndPostponed:
+		d.Ending, d.Reason, d.Step, d.After, d.Locked = store.EndDead, notice.ReasonExpired, 0, 0, 0
+	}
+}
+
 // granted reports whether another attempt follows attempt number made, which was interrupted and
 // used the last step of the ladder.
 func granted(r *route.Route, n *notice.Notice, made int) bool {
-	return made-n.Redriven <= allowed(r, n, interrupted(n)+1)
+	most := n.MaxAttempts(r.Ladder)
+	return most == 0 || made < most+min(interrupted(n)+1, extraInterrupted)
 }
 
 // apply writes the decision about attempt a into the notice.
@@ -159,6 +173,10 @@ func (d Decision) delay(share float64) time.Duration {
 func End(r *route.Route, c *store.Claim, res notice.Result, a notice.Attempt, waits notice.Waits) store.Settlement {
 	n := c.Notice
 	d := Decide(r, n, res)
+	if n.Expired(a.At.Add(a.Duration)) {
+		d.expire()
+	}
+
 	// The record must be written if it counts expired leases.
 	keep := d.Ending == store.EndPostponed && d.Counting == CountNothing && c.Lapses == 0
 	a.Number, a.Status, a.Reason, a.Response = n.NextAttempt(), res.Status, res.Reason, notice.Kept(res.Response)

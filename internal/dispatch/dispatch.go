@@ -12,10 +12,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
-	receivers "notifier/internal/health"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/pace"
+	"notifier/internal/receivers"
 	"notifier/internal/route"
 	"notifier/internal/store"
 )
@@ -54,7 +54,7 @@ type Fleet interface {
 	Lost(token string) bool
 }
 
-// Holds knows which receivers are paused. *[holds.Holds] is one.
+// Holds knows which receivers are paused. *[receivers.Holds] is one.
 type Holds interface {
 	// Held returns the pause that holds a notice at a time of Redis's clock, and when the notice is claimed again. ok is
 	// false if its receiver is not paused.
@@ -303,6 +303,12 @@ func (d *Dispatcher) SetPaused(paused func(p keys.Partition) bool) {
 	for _, q := range d.queues {
 		q.setPaused(paused)
 	}
+}
+
+// Paused reports whether nothing is claimed from a partition, because it is paused or that is not known yet.
+func (d *Dispatcher) Paused(p keys.Partition) bool {
+	q := d.queues[p.Prefix]
+	return q == nil || q.paused(p.Shard)
 }
 
 // InFlight returns the number of attempts of a route that are not settled yet.

@@ -109,6 +109,9 @@ func (s *fakeStore) ClaimKeys(ctx context.Context, p keys.Partition, lease store
 }
 
 func (s *fakeStore) Sweep(ctx context.Context, p keys.Partition, lease store.Lease, o store.SweepOptions) (store.Claimed, error) {
+	if o.Expired {
+		return s.expire(p, lease, o.Limit)
+	}
 	what := "oldest"
 	if o.Newest {
 		what = "newest"
@@ -227,6 +230,26 @@ func (s *fakeStore) ClaimPostponed(_ context.Context, p keys.Partition, lease st
 		e.claimed, e.token = true, lease.Token
 		c.Won = append(c.Won, store.Claim{Notice: e.n, Shard: p.Shard, Attention: e.at, Held: e.held})
 	}
+	return c, nil
+}
+
+// expire claims the notices that have expired.
+func (s *fakeStore) expire(p keys.Partition, lease store.Lease, n int) (store.Claimed, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, fmt.Sprintf("expired %s/%d %d", p.Prefix, p.Shard, n))
+	if s.claim != nil {
+		return store.Claimed{}, s.claim
+	}
+	c := store.Claimed{Now: time.Now()}
+	for _, e := range s.entries {
+		if e.prefix == p.Prefix && e.shard == p.Shard && !e.claimed && e.n.Expired(c.Now) && len(c.Won) < n &&
+			!(e.n.AwaitsReport && e.at.After(c.Now)) {
+			e.claimed, e.token = true, lease.Token
+			c.Won = append(c.Won, store.Claim{Notice: e.n, Lapses: e.lapses, Shard: p.Shard, Attention: e.at})
+		}
+	}
+	c.More = len(c.Won) == n
 	return c, nil
 }
 

@@ -7,14 +7,14 @@ import (
 )
 
 // hold ends the claim of a notice whose receiver is paused, without an attempt, and reports whether it did. The settle
-// lists the notice as held: see package holds.
+// lists the notice as held: see package receivers.
 func (q *routeQueue) hold(j job) bool {
 	c := j.claim
-	if q.d.o.Holds == nil || c.AwaitsReport || c.Raw != nil {
+	now := j.now.Add(time.Since(j.at))
+	if q.d.o.Holds == nil || c.AwaitsReport || c.Raw != nil || c.Expired(now) {
 		return false
 	}
 
-	now := j.now.Add(time.Since(j.at))
 	pause, until, ok := q.d.o.Holds.Held(q.r, c.Notice, now)
 	if !ok {
 		return false

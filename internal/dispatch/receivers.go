@@ -1,8 +1,8 @@
 package dispatch
 
 import (
-	receivers "notifier/internal/health"
 	"notifier/internal/notice"
+	"notifier/internal/receivers"
 	"notifier/internal/route"
 )
 

@@ -9,10 +9,10 @@ import (
 
 	"go.uber.org/zap"
 
-	receivers "notifier/internal/health"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/pace"
+	"notifier/internal/receivers"
 	"notifier/internal/route"
 	"notifier/internal/store"
 	"notifier/internal/wire"

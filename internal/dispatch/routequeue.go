@@ -118,6 +118,12 @@ func (q *routeQueue) room(shard int) int {
 	return max(q.slots.free-len(q.hints.waiting), 0)
 }
 
+func (q *routeQueue) paused(shard int) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.shards.at(shard).paused || q.closed
+}
+
 func (q *routeQueue) setPaused(paused func(p keys.Partition) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

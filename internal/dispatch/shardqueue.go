@@ -19,6 +19,7 @@ type shardQueue struct {
 	paused     bool // also before the first SetPaused
 	known      bool // SetPaused was called
 	woke       bool // the last settle has made a notice due that waited for another one of its sequence
+	expiring   bool // expired notices are being settled: see Expire
 	open       bool // claims may be made: see openShards
 	// pausedFor and failedFor are the last pause and the last span of failed claims.
 	pausedFor, failedFor span

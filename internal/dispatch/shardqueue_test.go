@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"notifier/internal/keys"
-	"notifier/internal/node"
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // withHangingShard returns the options for two shards, of which the second hangs until the channel is
@@ -160,7 +160,7 @@ func TestUnsentCallIsNotRecovered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newFakeStore(), taking(time.Millisecond)
 		s.put("a", 0, 3)
-		s.claim = fmt.Errorf("claim: %w", node.ErrAway)
+		s.claim = fmt.Errorf("claim: %w", wire.ErrAway)
 		d := begin(options(s, w, 100, testRoute("a", 8)))
 		after(10 * time.Second)
 		s.do(func() { s.claim = nil })

@@ -12,9 +12,9 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	receivers "notifier/internal/health"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/receivers"
 	"notifier/internal/store"
 )
 

@@ -117,6 +117,10 @@ func (r *run) orphans(ctx context.Context, held []string) error {
 		}
 
 		pending, dead, err := r.count(ctx, prefix)
+		if err == nil {
+			err = r.undefined(ctx, prefix)
+		}
+
 		if err != nil {
 			return err
 		}
@@ -145,6 +149,27 @@ func (r *run) orphans(ctx context.Context, held []string) error {
 
 	if lost == 0 {
 		r.add(Finding{Check: "prefixes", Severity: OK, Message: "every notice has a configured prefix"})
+	}
+
+	return nil
+}
+
+// undefined reports definitions of recurring notices under a prefix that is not configured. The service moves those that a route matches.
+func (r *run) undefined(ctx context.Context, prefix string) error {
+	n := int64(0)
+	for shard := range r.space.Places() {
+		here, err := r.conn.ZCard(ctx, r.space.Definitions(keys.Partition{Prefix: prefix, Shard: shard})).Result()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return err
+		}
+
+		n += here
+	}
+
+	if n > 0 && len(r.cfg.Routes) > 0 && r.table.Match(sampleKey(prefix)) == nil {
+		r.add(Finding{Check: "prefixes", Severity: Error,
+			Message: fmt.Sprintf("%d recurring notices have the prefix %s, and no route matches it, so they have no ticks", n, prefix),
+			Remedy:  "configure a route with that prefix, or a shorter one; notifier recur list --prefix " + prefix + " shows them"})
 	}
 
 	return nil

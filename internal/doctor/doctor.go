@@ -108,6 +108,7 @@ func Run(ctx context.Context, cfg *config.Config, o Options) (*Report, error) {
 		r.prefixes(ctx)
 		r.foreignKeys(ctx)
 		r.hooks(ctx)
+		r.deadLimits(ctx)
 		r.headers(ctx)
 		r.olderTLS(ctx)
 		r.repeats(ctx)

@@ -16,9 +16,9 @@ import (
 	"notifier/internal/config"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -64,7 +64,7 @@ func (r *Report) text() string {
 }
 
 func TestExamineHealthyServerFindsNothing(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig(good...))
+	s := testkit.StartRedis(t, testkit.WithConfig(good...))
 	r := examine(t, configFor(s.URL()), Options{})
 	if r.Errors+r.Warnings > 0 {
 		t.Errorf("findings with the settings of deploy/redis.conf:\n%s", r.text())
@@ -77,7 +77,7 @@ func TestExamineHealthyServerFindsNothing(t *testing.T) {
 }
 
 func TestExamineReportsWrongSettings(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig("maxmemory 100mb", "maxmemory-policy allkeys-lru", "appendonly no", `save ""`, "hz 5",
+	s := testkit.StartRedis(t, testkit.WithConfig("maxmemory 100mb", "maxmemory-policy allkeys-lru", "appendonly no", `save ""`, "hz 5",
 		"client-output-buffer-limit pubsub 1mb 1mb 60", `notify-keyspace-events ""`))
 	cfg := configFor(s.URL())
 	cfg.ConfigureRedis = false
@@ -101,7 +101,7 @@ func TestExamineReportsWrongSettings(t *testing.T) {
 }
 
 func TestExamineReportsReplica(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig(good...))
+	s := testkit.StartRedis(t, testkit.WithConfig(good...))
 	if err := s.Client().Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestExamineReportsReplica(t *testing.T) {
 }
 
 func TestExamineReportsFullRedis(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig(good...))
+	s := testkit.StartRedis(t, testkit.WithConfig(good...))
 	if err := s.Client().ConfigSet(t.Context(), "maxmemory", "100kb").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -117,9 +117,9 @@ func TestExamineReportsFullRedis(t *testing.T) {
 }
 
 func TestExamineReportsMaxclients(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig(good...))
+	s := testkit.StartRedis(t, testkit.WithConfig(good...))
 	ctx := t.Context()
-	if err := s.Client().ConfigSet(ctx, "maxclients", "1").Err(); err != nil { // redistest's own connection
+	if err := s.Client().ConfigSet(ctx, "maxclients", "1").Err(); err != nil { // testkit's own connection
 		t.Fatal(err)
 	}
 	examine(t, configFor(s.URL()), Options{}).says(t, "reachability", Error, "maxclients")
@@ -131,13 +131,13 @@ func TestExamineReportsMaxclients(t *testing.T) {
 func TestExamineNamesLimitOfLargeReplies(t *testing.T) {
 	for name, line := range map[string]string{"client-output-buffer-limit": "client-output-buffer-limit normal 1mb 1mb 0",
 		"maxmemory-clients": "maxmemory-clients 600kb"} {
-		s := redistest.Start(t, redistest.WithConfig(append(slices.Clone(good), line)...))
+		s := testkit.StartRedis(t, testkit.WithConfig(append(slices.Clone(good), line)...))
 		examine(t, configFor(s.URL()), Options{}).says(t, "large replies", Warning, name)
 	}
 }
 
 func TestPersistenceReportsPossibleLoss(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig(append(slices.Clone(good), "appendonly no", "save 3600 1")...))
+	s := testkit.StartRedis(t, testkit.WithConfig(append(slices.Clone(good), "appendonly no", "save 3600 1")...))
 	examine(t, configFor(s.URL()), Options{}).says(t, "persistence", Warning, "snapshots only")
 	if err := s.Client().ConfigSet(t.Context(), "appendonly", "yes").Err(); err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func TestPersistenceReportsPossibleLoss(t *testing.T) {
 }
 
 func TestExamineReportsMissingRights(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig(good...))
+	s := testkit.StartRedis(t, testkit.WithConfig(good...))
 	for _, rules := range [][]string{{"on", ">secret-of-weak", "~notifier:*", "&*", "+@all", "-zadd", "-config"}} {
 		if err := s.Client().Do(t.Context(), append([]any{"ACL", "SETUSER", "weak"}, anys(rules)...)...).Err(); err != nil {
 			t.Fatal(err)
@@ -179,7 +179,7 @@ func TestExamineReportsMissingRights(t *testing.T) {
 
 // The first shipped list of users lost every notice at a restart of Redis.
 func TestRestartFindingNamesRightsOfUserDefault(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig(good...))
+	s := testkit.StartRedis(t, testkit.WithConfig(good...))
 	do := func(args ...any) {
 		t.Helper()
 		if err := s.Client().Do(t.Context(), args...).Err(); err != nil {
@@ -211,7 +211,7 @@ func TestRestartFindingNamesRightsOfUserDefault(t *testing.T) {
 
 // COMMAND INFO of Redis decides which commands go to the append-only file.
 func TestReplayedListsAllWrites(t *testing.T) {
-	s := redistest.Start(t)
+	s := testkit.StartRedis(t)
 	cfg := configFor("")
 	cfg.Routes = append(cfg.Routes, &route.Route{Prefix: "l", Target: route.Target{Kind: route.KindList, Key: "q"}, Adopt: true},
 		&route.Route{Prefix: "s", Target: route.Target{Kind: route.KindStream, Key: "s"}})
@@ -230,7 +230,7 @@ func TestReplayedListsAllWrites(t *testing.T) {
 }
 
 func TestMissingKeyPatternIsNamed(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig(good...))
+	s := testkit.StartRedis(t, testkit.WithConfig(good...))
 	if err := s.Client().Do(t.Context(), "ACL", "SETUSER", "svc", "on", ">password", "~*", "&notifier:*", "&__keyevent@*__:expired",
 		"&__keyspace@0__:old:*", "+@all").Err(); err != nil {
 		t.Fatal(err)
@@ -258,7 +258,7 @@ func TestExamineReportsUnreachableServer(t *testing.T) {
 }
 
 func TestExamineReportsUnconfiguredPrefixes(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig(good...))
+	s := testkit.StartRedis(t, testkit.WithConfig(good...))
 	cfg := configFor(s.URL())
 	ctx, c := t.Context(), s.Client()
 	must := func(err error) {
@@ -290,7 +290,7 @@ func TestExamineReportsUnconfiguredPrefixes(t *testing.T) {
 
 // A notice postponed because of HEADERS_TO starts no exchange, so no lateness shows it.
 func TestNoticesWithoutTheirHeadersAreReported(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig(good...))
+	s := testkit.StartRedis(t, testkit.WithConfig(good...))
 	cfg := configFor(s.URL())
 	r := examine(t, cfg, Options{})
 	if strings.Contains(r.text(), "headers") {
@@ -333,7 +333,7 @@ func TestNoticesWithoutTheirHeadersAreReported(t *testing.T) {
 }
 
 func TestRepeatsReportsShortWindow(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig(good...))
+	s := testkit.StartRedis(t, testkit.WithConfig(good...))
 	cfg := configFor(s.URL())
 	cfg.Retention, cfg.RepeatWindow = 24*time.Hour, time.Hour
 	examine(t, cfg, Options{}).says(t, "repeats", OK, "recognised for at least 1h")
@@ -349,7 +349,7 @@ func TestRepeatsReportsShortWindow(t *testing.T) {
 }
 
 func TestClockReportsDifference(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig(good...))
+	s := testkit.StartRedis(t, testkit.WithConfig(good...))
 	for off, want := range map[time.Duration]Severity{0: OK, 10 * time.Second: Warning, -time.Hour: Error} {
 		examine(t, configFor(s.URL()), Options{Now: func() time.Time { return time.Now().Add(off) }}).says(t, "clock", want, "")
 	}

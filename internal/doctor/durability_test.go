@@ -3,11 +3,10 @@ package doctor
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"notifier/internal/config"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -20,17 +19,14 @@ func durable(url, calls, settle string) *config.Config {
 }
 
 func TestDurabilityReportsMissingReplicas(t *testing.T) {
-	master := redistest.Start(t, redistest.WithConfig(append(good, "repl-diskless-sync-delay 0")...))
+	master := testkit.StartRedis(t, testkit.WithConfig(append(good, "repl-diskless-sync-delay 0")...))
 	alone := examine(t, durable(master.URL(), "replicas:1", "memory"), Options{})
 	alone.says(t, durability, Error, "connected replicas: 0 of the 1 that NOTIFIER_DURABILITY waits for")
 	alone.says(t, durability, OK, "a failover loses none of them")
-	redistest.Start(t, redistest.WithConfig("replicaof "+strings.ReplaceAll(master.Addr(), ":", " ")))
-	for !strings.Contains(master.Client().Info(t.Context(), "replication").Val(), "state=online") {
-		if t.Context().Err() != nil {
-			t.Fatal("the replica does not connect")
-		}
-		time.Sleep(10 * time.Millisecond) // sleep: polls until the replica is connected
-	}
+	testkit.StartRedis(t, testkit.WithConfig("replicaof "+strings.ReplaceAll(master.Addr(), ":", " ")))
+	testkit.Until(t, "the replica connects", func() bool {
+		return strings.Contains(master.Client().Info(t.Context(), "replication").Val(), "state=online")
+	})
 	one := examine(t, durable(master.URL(), "replicas:1", "replicas:2"), Options{})
 	one.says(t, durability, OK, "1 replica, and NOTIFIER_DURABILITY waits for all")
 	one.says(t, durability, Error, "connected replicas: 1 of the 2 that NOTIFIER_DURABILITY_SETTLE waits for")
@@ -43,17 +39,14 @@ func TestDurabilityReportsMissingReplicas(t *testing.T) {
 
 // With different priorities a failover ignores how much a replica has received.
 func TestDurabilityReportsDifferentPriorities(t *testing.T) {
-	master := redistest.Start(t, redistest.WithConfig(append(good, "repl-diskless-sync-delay 0", "min-replicas-to-write 1")...))
-	var replicas []*redistest.Server
+	master := testkit.StartRedis(t, testkit.WithConfig(append(good, "repl-diskless-sync-delay 0", "min-replicas-to-write 1")...))
+	var replicas []*testkit.Redis
 	for range 2 {
-		replicas = append(replicas, redistest.Start(t, redistest.WithConfig("replicaof "+strings.ReplaceAll(master.Addr(), ":", " "))))
+		replicas = append(replicas, testkit.StartRedis(t, testkit.WithConfig("replicaof "+strings.ReplaceAll(master.Addr(), ":", " "))))
 	}
-	for strings.Count(master.Client().Info(t.Context(), "replication").Val(), "state=online") < 2 {
-		if t.Context().Err() != nil {
-			t.Fatal("the replicas do not connect")
-		}
-		time.Sleep(10 * time.Millisecond) // sleep: polls until the replicas are connected
-	}
+	testkit.Until(t, "the replicas connect", func() bool {
+		return strings.Count(master.Client().Info(t.Context(), "replication").Val(), "state=online") == 2
+	})
 	set := func(i int, priority string) {
 		t.Helper()
 		if err := replicas[i].Client().ConfigSet(t.Context(), "replica-priority", priority).Err(); err != nil {
@@ -84,7 +77,7 @@ func TestDurabilityReportsDifferentPriorities(t *testing.T) {
 }
 
 func TestDurabilityReportsUnsupportedFsync(t *testing.T) {
-	srv := redistest.Start(t, redistest.WithConfig(good...))
+	srv := testkit.StartRedis(t, testkit.WithConfig(good...))
 	if r := examine(t, durable(srv.URL(), "fsync", "memory"), Options{}); r.Errors+r.Warnings > 0 {
 		t.Errorf("a server that syncs has findings:\n%s", r.text())
 	}
@@ -108,7 +101,7 @@ func TestDurabilityReportsUnsupportedFsync(t *testing.T) {
 }
 
 func TestRightToWaitIsNeededForReplicas(t *testing.T) {
-	srv := redistest.Start(t, redistest.WithConfig(good...))
+	srv := testkit.StartRedis(t, testkit.WithConfig(good...))
 	if err := srv.Client().Do(t.Context(), "ACL", "SETUSER", "svc", "on", ">pw", "~*", "&*", "+@all", "-wait").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -119,16 +112,13 @@ func TestRightToWaitIsNeededForReplicas(t *testing.T) {
 }
 
 func TestDurabilityReportsFullCoverageOfCluster(t *testing.T) {
-	srv := redistest.Start(t, redistest.WithConfig(append(good, "cluster-enabled yes")...))
+	srv := testkit.StartRedis(t, testkit.WithConfig(append(good, "cluster-enabled yes")...))
 	if err := srv.Client().ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
 		t.Fatal(err)
 	}
-	for !strings.Contains(srv.Client().ClusterInfo(t.Context()).Val(), "cluster_state:ok") {
-		if t.Context().Err() != nil {
-			t.Fatal("the cluster does not start")
-		}
-		time.Sleep(10 * time.Millisecond) // sleep: polls until the node serves its slots
-	}
+	testkit.Until(t, "the cluster starts", func() bool {
+		return strings.Contains(srv.Client().ClusterInfo(t.Context()).Val(), "cluster_state:ok")
+	})
 	cfg := durable("redis://"+srv.Addr(), "memory", "memory")
 	cfg.Redis.Mode = config.Cluster
 	r := examine(t, cfg, Options{})

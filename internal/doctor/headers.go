@@ -134,5 +134,5 @@ func mismatchFinding(check string, rt *route.Route, list []mismatch, checked int
 			strings.Join(names, ", ")),
 		Remedy: fmt.Sprintf("add %s to NOTIFIER_ROUTE_%s_HEADERS_TO if these may get the headers, or cancel the notices",
 			strings.Join(origins, ","),
-			strings.ReplaceAll(strings.ToUpper(rt.Name), "-", "_"))}
+			route.EnvName(rt.Name))}
 }

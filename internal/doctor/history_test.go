@@ -19,13 +19,12 @@ import (
 	_ "notifier/internal/history/postgres"
 	_ "notifier/internal/history/sqlite"
 	"notifier/internal/keys"
-	"notifier/internal/pgtest"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 func TestHistoryReportsDatabaseAndBacklog(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig(good...))
+	s := testkit.StartRedis(t, testkit.WithConfig(good...))
 	cfg := configFor(s.URL())
 	with := func(url string) *config.Config {
 		c := *cfg
@@ -44,7 +43,7 @@ func TestHistoryReportsDatabaseAndBacklog(t *testing.T) {
 	if _, err := os.Stat(strings.TrimPrefix(file, "sqlite://")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the doctor created the file: %v", err) // it would belong to the user who runs the doctor
 	}
-	database := pgtest.Database(t)
+	database := testkit.PostgresDatabase(t)
 	for _, url := range []string{file, database} {
 		d, err := history.Open(history.Options{URL: url})
 		if err != nil {
@@ -137,7 +136,7 @@ func claimFor(t *testing.T, url, id string) {
 
 // Notices finalized by a version without a history are missing there.
 func TestInstanceWithoutOutboxIsReported(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig(good...))
+	s := testkit.StartRedis(t, testkit.WithConfig(good...))
 	cfg := configFor(s.URL())
 	cfg.History = config.History{URL: config.Secret("sqlite://" + filepath.Join(t.TempDir(), "history.db")), Backlog: 1000}
 	st := store.New(store.Options{Client: s.Client(), Space: keys.Space{Namespace: "notifier", Shards: 1}})
@@ -156,7 +155,7 @@ func TestInstanceWithoutOutboxIsReported(t *testing.T) {
 }
 
 func TestSQLiteWithSeveralInstancesIsReported(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig(good...))
+	s := testkit.StartRedis(t, testkit.WithConfig(good...))
 	cfg := configFor(s.URL())
 	cfg.History = config.History{URL: config.Secret("sqlite://" + filepath.Join(t.TempDir(), "history.db")), Backlog: 1000}
 	st := store.New(store.Options{Client: s.Client(), Space: keys.Space{Namespace: "notifier", Shards: 1}})

@@ -3,9 +3,9 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"notifier/internal/notice"
+	"notifier/internal/route"
 )
 
 // hooks suggests a dead-letter hook for routes with retries, dead letters and none. A route that is the hook of another
@@ -37,6 +37,6 @@ func (r *run) hooks(ctx context.Context) {
 		r.add(Finding{Check: check, Severity: Info,
 			Message: fmt.Sprintf("route %s has %s and no ON_DEAD: no business system learns of them", rt.Name, notice.Count(dead, "dead letter")),
 			Remedy: fmt.Sprintf("NOTIFIER_ROUTE_%s_ON_DEAD names a route that gets a notice of each (docs/callbacks.md, Dead-letter hooks)",
-				strings.ReplaceAll(strings.ToUpper(rt.Name), "-", "_"))})
+				route.EnvName(rt.Name))})
 	}
 }

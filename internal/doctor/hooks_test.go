@@ -7,12 +7,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
+	"notifier/internal/testkit"
 )
 
 func TestExamineSuggestsDeadLetterHooks(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig(good...))
+	s := testkit.StartRedis(t, testkit.WithConfig(good...))
 	cfg, c := configFor(s.URL()), s.Client()
 	space := keys.Space{Namespace: "notifier", Shards: 1}
 	orders := cfg.Routes[0]

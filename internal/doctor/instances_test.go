@@ -6,12 +6,12 @@ import (
 
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 func TestInstancesReportsDifferentConfiguration(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig(good...))
+	s := testkit.StartRedis(t, testkit.WithConfig(good...))
 	cfg := configFor(s.URL())
 	examine(t, cfg, Options{}).says(t, "instances", Info, "no instance publishes heartbeats")
 	st := store.New(store.Options{Client: s.Client(), Space: keys.Space{Namespace: "notifier", Shards: 1}})
@@ -58,7 +58,7 @@ func TestInstancesReportsDifferentConfiguration(t *testing.T) {
 
 // Receivers may fetch the key set from any instance, so each must publish every signing key.
 func TestKeySetsReportUnpublishedSigningKey(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig(good...))
+	s := testkit.StartRedis(t, testkit.WithConfig(good...))
 	cfg := configFor(s.URL())
 	st := store.New(store.Options{Client: s.Client(), Space: keys.Space{Namespace: "notifier", Shards: 1}})
 	beat := func(id string, signing string, ids ...string) {

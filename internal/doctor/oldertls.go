@@ -3,11 +3,11 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"notifier/internal/callback"
-	"notifier/internal/health"
 	"notifier/internal/notice"
+	"notifier/internal/receivers"
+	"notifier/internal/route"
 	"notifier/internal/wire"
 )
 
@@ -23,7 +23,7 @@ func (r *run) olderTLS(ctx context.Context) {
 	}
 
 	w := wire.New(wire.Options{Client: r.conn.Commander, Space: r.space, Cluster: r.conn.Masters != nil})
-	states, err := (&health.Store{Wire: w}).Read(ctx, prefixes)
+	states, err := (&receivers.HealthStore{Wire: w}).Read(ctx, prefixes)
 	if err != nil {
 		r.add(Finding{Check: check, Severity: Error, Message: "cannot read the health of the receivers: " + err.Error()})
 		return
@@ -43,7 +43,7 @@ func (r *run) olderTLS(ctx context.Context) {
 			if tried++; h.OlderTLSCures(ctx, rt, receiver.Name) {
 				r.add(Finding{Check: check, Severity: Warning,
 					Message: fmt.Sprintf("%s of route %s accepts only an older TLS", receiver.Name, rt.Name),
-					Remedy:  fmt.Sprintf("set NOTIFIER_ROUTE_%s_TLS=compatible", strings.ReplaceAll(strings.ToUpper(rt.Name), "-", "_"))})
+					Remedy:  fmt.Sprintf("set NOTIFIER_ROUTE_%s_TLS=compatible", route.EnvName(rt.Name))})
 			}
 		}
 	}

@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
+	"notifier/internal/testkit"
 )
 
 func TestExamineNamesReceiversWithOlderTLS(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig(good...))
+	s := testkit.StartRedis(t, testkit.WithConfig(good...))
 	cfg := configFor(s.URL())
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	receiver := func(most uint16) string {

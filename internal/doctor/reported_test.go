@@ -10,13 +10,13 @@ import (
 	"notifier/internal/config"
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // The doctor reports what only running instances can notice: lost data, and a history that cannot be written.
 func TestDoctorReportsWhatInstancesPublish(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig(good...))
+	s := testkit.StartRedis(t, testkit.WithConfig(good...))
 	cfg := configFor(s.URL())
 	cfg.History = config.History{URL: config.Secret("sqlite://" + filepath.Join(t.TempDir(), "history.db")), Bodies: "keep", Backlog: 1000}
 	st := store.New(store.Options{Client: s.Client(), Space: keys.Space{Namespace: "notifier", Shards: 1}})

@@ -9,15 +9,15 @@ import (
 
 	"notifier/internal/config"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
 // taking is a server that can take single rights from the service's user.
 type taking struct {
 	t     *testing.T
-	s     *redistest.Server
+	s     *testkit.Redis
 	cfg   *config.Config
 	rules []string
 }
@@ -36,9 +36,9 @@ func (k *taking) without(change func([]string) []string) *Report {
 // cluster.
 func TestMissingRightIsNamed(t *testing.T) {
 	ctx := t.Context()
-	one := &taking{t: t, s: redistest.Start(t, redistest.WithConfig(good...))}
+	one := &taking{t: t, s: testkit.StartRedis(t, testkit.WithConfig(good...))}
 	one.cfg = configFor("redis://svc:password@" + one.s.Addr() + "/2?client_name=x")
-	many := &taking{t: t, s: redistest.Start(t, redistest.WithConfig(append(slices.Clone(good), "cluster-enabled yes")...))}
+	many := &taking{t: t, s: testkit.StartRedis(t, testkit.WithConfig(append(slices.Clone(good), "cluster-enabled yes")...))}
 	c := many.s.Client()
 	if err := c.ClusterAddSlotsRange(ctx, 0, 16383).Err(); err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestMissingRightIsNamed(t *testing.T) {
 
 // The rules grant the keys of the configuration and of the prefixes stored in Redis, and no others.
 func TestRightsGrantNothingElse(t *testing.T) {
-	s := redistest.Start(t)
+	s := testkit.StartRedis(t)
 	ctx, c := t.Context(), s.Client()
 	if err := c.SAdd(ctx, "notifier:routes", "old:app", "not a prefix *").Err(); err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestRightsGrantNothingElse(t *testing.T) {
 
 // If ACL DRYRUN is refused, as before Redis 7.0, keys and reads are tried.
 func TestAllowedTriesWhereDryRunIsRefused(t *testing.T) {
-	s := redistest.Start(t)
+	s := testkit.StartRedis(t)
 	ctx, c := t.Context(), s.Client()
 	for rules, want := range map[string]string{
 		"~notifier:* ~app1:orders:* &* +@all -acl|dryrun":         "",

@@ -11,8 +11,8 @@ import (
 
 	"notifier/internal/config"
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 func TestTooLarge(t *testing.T) {
@@ -34,7 +34,7 @@ func TestTooLarge(t *testing.T) {
 }
 
 func TestExamineReportsLargeShard(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig(good...))
+	s := testkit.StartRedis(t, testkit.WithConfig(good...))
 	cfg, c, ctx := configFor(s.URL()), s.Client(), t.Context()
 	space := keys.Space{Namespace: "notifier", Shards: 4}
 	if err := c.HSet(ctx, space.Meta(), "layout", store.Version, "shards", 4).Err(); err != nil {
@@ -58,7 +58,7 @@ func TestExamineReportsLargeShard(t *testing.T) {
 }
 
 func TestExamineReportsKeysOfOtherPrograms(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig(good...))
+	s := testkit.StartRedis(t, testkit.WithConfig(good...))
 	cfg, c, ctx := configFor(s.URL()), s.Client(), t.Context()
 	space := keys.Space{Namespace: "notifier", Shards: 1}
 	due := float64(time.Now().Add(time.Hour).UnixMilli())
@@ -82,7 +82,7 @@ func TestExamineReportsKeysOfOtherPrograms(t *testing.T) {
 
 // A timer that a slow node has kept is no key of another program.
 func TestNumbersThatExpireAreNotReportedInACluster(t *testing.T) {
-	a, _ := redistest.StartCluster(t, 16382)
+	a, _ := testkit.StartCluster(t, 16382)
 	cfg, ctx := configFor(a.URL()), t.Context()
 	cfg.Redis.Mode = config.Cluster
 	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{a.Addr()}})

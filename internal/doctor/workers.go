@@ -48,15 +48,23 @@ func (r *run) workers(ctx context.Context) {
 			f.Severity, f.Message = OK, fmt.Sprintf("prefix %s: %s", x.Prefix, notice.Count(x.Workers, "running worker"))
 		case pending > 0:
 			f.Severity = Error
-			f.Message = fmt.Sprintf("no running worker handles prefix %s: %s wait", x.Prefix, notice.Count(pending, "pending notice"))
+			f.Message = fmt.Sprintf("no running worker handles prefix %s%s: %s wait", x.Prefix, since(x), notice.Count(pending, "pending notice"))
 			f.Remedy = "start a program with a handler for it; if there is none any more, notifier routes release " + x.Prefix
 		default:
-			f.Severity, f.Message = Info, fmt.Sprintf("no running worker handles prefix %s; it has no pending notice", x.Prefix)
+			f.Severity, f.Message = Info, fmt.Sprintf("no running worker handles prefix %s%s; it has no pending notice", x.Prefix, since(x))
 			f.Remedy = "if its handler was removed, notifier routes release " + x.Prefix
 		}
 
 		r.add(f)
 	}
+}
+
+// since returns since when no worker handles a prefix; empty if that is unknown.
+func since(x fleet.Recorded) string {
+	if x.Handled.IsZero() {
+		return ""
+	}
+	return " since " + x.Handled.Format("2006-01-02 15:04:05") + " UTC"
 }
 
 // handlers reports prefixes that workers handle with different settings.

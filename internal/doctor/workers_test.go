@@ -9,12 +9,12 @@ import (
 
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 func TestExamineReportsPrefixesOfWorkers(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig(good...))
+	s := testkit.StartRedis(t, testkit.WithConfig(good...))
 	cfg := configFor(s.URL())
 	ctx, c := t.Context(), s.Client()
 	must := func(err error) {
@@ -30,18 +30,21 @@ func TestExamineReportsPrefixesOfWorkers(t *testing.T) {
 		must(c.ZAdd(ctx, "notifier:{0}:shadow:"+prefix, redis.Z{Score: 1, Member: "k"}).Err())
 	}
 
+	must(c.ZAdd(ctx, "notifier:{0}:definitions:app1:old", redis.Z{Member: "app1:old:a:books"}).Err())
 	now, err := c.Time(ctx).Result()
 	must(err)
 	must(c.ZAdd(ctx, (keys.Space{Namespace: "notifier"}).Serving(), redis.Z{Score: float64(now.UnixMilli()), Member: "app1:busy=worker one"},
 		redis.Z{Score: float64(now.UnixMilli()), Member: "app1:busy=worker two"},
 		redis.Z{Score: float64(now.Add(-2 * fleet.StaleAfter).UnixMilli()), Member: "app1:idle=worker gone"}).Err())
 
+	must(c.HSet(ctx, (keys.Space{Namespace: "notifier"}).Handled(), "app1:orders:close", 1796000000000).Err())
 	r := examine(t, cfg, Options{})
-	r.says(t, "workers", Error, "no running worker handles prefix app1:orders:close: 1 pending notice wait")
+	r.says(t, "workers", Error, "no running worker handles prefix app1:orders:close since 2026-11-30 00:53:20 UTC: 1 pending notice wait")
 	r.says(t, "workers", Error, "notifier routes release app1:orders:close")
 	r.says(t, "workers", Info, "no running worker handles prefix app1:idle; it has no pending notice")
 	r.says(t, "workers", OK, "prefix app1:busy: 2 running workers")
 	r.says(t, "prefixes", Error, "prefix app1:old, which is no longer configured, and no route matches it")
+	r.says(t, "prefixes", Error, "1 recurring notices have the prefix app1:old, and no route matches it, so they have no ticks")
 	for _, f := range r.Findings {
 		if f.Check == "prefixes" && strings.Contains(f.Message, "app1:orders:close") {
 			t.Errorf("a recorded prefix is reported as one without a route: %s", f.Message)
@@ -55,7 +58,7 @@ func TestExamineReportsPrefixesOfWorkers(t *testing.T) {
 }
 
 func TestInstancesDoesNotCompareWorkersWithTheService(t *testing.T) {
-	s := redistest.Start(t, redistest.WithConfig(good...))
+	s := testkit.StartRedis(t, testkit.WithConfig(good...))
 	cfg := configFor(s.URL())
 	st := store.New(store.Options{Client: s.Client(), Space: keys.Space{Namespace: "notifier", Shards: 1}})
 	beat := func(id string, a fleet.About) {

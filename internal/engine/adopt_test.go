@@ -17,9 +17,9 @@ import (
 	"notifier/internal/embedded"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -76,7 +76,7 @@ func (g *got) times(key string) int {
 
 func adopting(t *testing.T, h dispatch.Handler, ladder ...time.Duration) (*world, *redis.Client) {
 	t.Helper()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	r := testRoute("r", "app1")
 	r.Adopt = true
 	if len(ladder) > 0 {
@@ -86,15 +86,9 @@ func adopting(t *testing.T, h dispatch.Handler, ladder ...time.Duration) (*world
 	return w, srv.Client()
 }
 
-// eventually polls until ok.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for limit := time.Now().Add(30 * time.Second); !ok(); {
-		if time.Now().After(limit) {
-			t.Fatalf("not within 30s: %s", what)
-		}
-		time.Sleep(2 * time.Millisecond) // sleep: polls until the limit
-	}
+	testkit.Until(t, what, ok)
 }
 
 func (w *world) state(key string) notice.State {
@@ -350,7 +344,7 @@ func TestATimerThatWasMissedIsDeliveredAsLost(t *testing.T) {
 
 func TestTimersFromBeforeTheStartAreAdopted(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	c := srv.Client()
 	ctx := context.Background()
 	const n = 3000

@@ -17,9 +17,9 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -40,7 +40,7 @@ func (q *quick) Handle(context.Context, *route.Route, *notice.Notice) notice.Res
 	return notice.DeliveredResult(200)
 }
 
-func benchEngine(b *testing.B, srv *redistest.Server, h dispatch.Handler, slots int, run bool) *Engine {
+func benchEngine(b *testing.B, srv *testkit.Redis, h dispatch.Handler, slots int, run bool) *Engine {
 	b.Helper()
 	r := testRoute("r", "app1")
 	r.Concurrency, r.Timeout = slots, 10*time.Second
@@ -48,7 +48,7 @@ func benchEngine(b *testing.B, srv *redistest.Server, h dispatch.Handler, slots 
 }
 
 // benchEngineTo delivers to a fixed target, as many at a time.
-func benchEngineTo(b *testing.B, srv *redistest.Server, h dispatch.Handler, address string, slots int) *Engine {
+func benchEngineTo(b *testing.B, srv *testkit.Redis, h dispatch.Handler, address string, slots int) *Engine {
 	b.Helper()
 	to, err := route.ParseTarget(address)
 	if err != nil {
@@ -60,7 +60,7 @@ func benchEngineTo(b *testing.B, srv *redistest.Server, h dispatch.Handler, addr
 	return benchRoute(b, srv, h, r, true)
 }
 
-func benchRoute(b *testing.B, srv *redistest.Server, h dispatch.Handler, r *route.Route, run bool) *Engine {
+func benchRoute(b *testing.B, srv *testkit.Redis, h dispatch.Handler, r *route.Route, run bool) *Engine {
 	b.Helper()
 	return benchKept(b, srv, h, r, keeping{run: run})
 }
@@ -73,7 +73,7 @@ type keeping struct {
 	history History
 }
 
-func benchKept(b *testing.B, srv *redistest.Server, h dispatch.Handler, r *route.Route, k keeping) *Engine {
+func benchKept(b *testing.B, srv *testkit.Redis, h dispatch.Handler, r *route.Route, k keeping) *Engine {
 	b.Helper()
 	table, err := route.NewTable([]*route.Route{r})
 	if err != nil {
@@ -110,7 +110,7 @@ func benchKept(b *testing.B, srv *redistest.Server, h dispatch.Handler, r *route
 }
 
 // cost is the CPU time that this process and Redis have used.
-func cost(b *testing.B, srv *redistest.Server) (mine, redis time.Duration) {
+func cost(b *testing.B, srv *testkit.Redis) (mine, redis time.Duration) {
 	b.Helper()
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
@@ -125,7 +125,7 @@ func cost(b *testing.B, srv *redistest.Server) (mine, redis time.Duration) {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), redis
 }
 
-func report(b *testing.B, srv *redistest.Server, n int, took, mine, redis time.Duration) {
+func report(b *testing.B, srv *testkit.Redis, n int, took, mine, redis time.Duration) {
 	b.Helper()
 	m, r := cost(b, srv)
 	b.ReportMetric(float64(n)/took.Seconds(), "notices/s")
@@ -137,7 +137,7 @@ func report(b *testing.B, srv *redistest.Server, n int, took, mine, redis time.D
 
 // calls is how many commands Redis was sent: those inside scripts are not
 // round trips.
-func calls(srv *redistest.Server) (n int64) {
+func calls(srv *testkit.Redis) (n int64) {
 	info := srv.Client().Info(context.Background(), "commandstats").Val()
 	for line := range strings.Lines(info) {
 		name, v, _ := strings.Cut(strings.TrimSpace(line), ":calls=")
@@ -167,12 +167,12 @@ func BenchmarkSchedule(b *testing.B) {
 }
 
 func benchSchedule(b *testing.B, callers, shards int) {
-	srv := redistest.Start(b)
+	srv := testkit.StartRedis(b)
 	benchCallers(b, srv, benchKept(b, srv, &quick{}, testRoute("r", "app1"), keeping{shards: shards}), callers)
 }
 
 // benchCallers has callers schedule b.N notices for tomorrow, one a call.
-func benchCallers(b *testing.B, srv *redistest.Server, e *Engine, callers int) {
+func benchCallers(b *testing.B, srv *testkit.Redis, e *Engine, callers int) {
 	b.Helper()
 	b.ReportAllocs()
 	var next atomic.Int64
@@ -204,7 +204,7 @@ func benchCallers(b *testing.B, srv *redistest.Server, e *Engine, callers int) {
 
 // reads is how often Redis has read from a connection: at least once for each round
 // trip.
-func reads(srv *redistest.Server) (n int64) {
+func reads(srv *testkit.Redis) (n int64) {
 	info := srv.Client().Info(context.Background(), "stats").Val()
 	for line := range strings.Lines(info) {
 		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "total_reads_processed:"); ok {
@@ -216,7 +216,7 @@ func reads(srv *redistest.Server) (n int64) {
 
 // BenchmarkScheduleMany is batches of 128 from 8 callers.
 func BenchmarkScheduleMany(b *testing.B) {
-	srv := redistest.Start(b)
+	srv := testkit.StartRedis(b)
 	e := benchEngine(b, srv, &quick{}, 64, false)
 	b.ReportAllocs()
 	var next atomic.Int64
@@ -254,7 +254,7 @@ func BenchmarkScheduleMany(b *testing.B) {
 func BenchmarkDrain(b *testing.B) {
 	for _, slots := range []int{64, 512} {
 		b.Run(fmt.Sprintf("%dSlots", slots), func(b *testing.B) {
-			srv := redistest.Start(b)
+			srv := testkit.StartRedis(b)
 			n := max(b.N, 2000)
 			q := &quick{all: int64(n), done: make(chan struct{})}
 			e := benchEngine(b, srv, q, slots, true)
@@ -265,7 +265,7 @@ func BenchmarkDrain(b *testing.B) {
 
 // drain schedules n notices for one millisecond, and measures from that instant
 // until done is closed.
-func drain(b *testing.B, srv *redistest.Server, e *Engine, n int, done <-chan struct{}) (due time.Time) {
+func drain(b *testing.B, srv *testkit.Redis, e *Engine, n int, done <-chan struct{}) (due time.Time) {
 	b.Helper()
 	due = time.Now().Add(time.Duration(n)*40*time.Microsecond + 500*time.Millisecond)
 	for i := 0; i < n; i += 500 {

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // A host with few slots is called without pauses by a real handler: each notice once, and its
@@ -19,7 +19,7 @@ import (
 func TestBusyHostIsCalledWithoutPauses(t *testing.T) {
 	t.Parallel()
 	const slots, notices, took = 16, 160, 200 * time.Millisecond
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	var mu sync.Mutex
 	came, last, all := map[string]int{}, time.Time{}, make(chan struct{})
 	merchant := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

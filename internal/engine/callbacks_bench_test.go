@@ -8,13 +8,13 @@ import (
 	"testing"
 
 	"notifier/internal/callback"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // BenchmarkCallbacks is notices that are due in one millisecond, delivered by
 // HTTP to one receiver in this process.
 func BenchmarkCallbacks(b *testing.B) {
-	srv := redistest.Start(b)
+	srv := testkit.StartRedis(b)
 	n := max(b.N, 2000)
 	var got atomic.Int64
 	done := make(chan struct{})

@@ -10,13 +10,12 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/audit"
+	"notifier/internal/auth"
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/schedule"
-	"notifier/internal/session"
-	"notifier/internal/stats"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -223,15 +222,16 @@ func (e *Engine) Fire(ctx context.Context, key string) (store.Change, error) {
 	return e.amend(ctx, key, store.Fire, store.When{})
 }
 
-// Redrive schedules a dead letter again, due now, with its ladder from the start.
-func (e *Engine) Redrive(ctx context.Context, key string) (store.Change, error) {
-	return e.amend(ctx, key, store.Redrive, store.When{})
+// Redrive schedules a dead letter again, due now, with its ladder from the start. x changes when it expires; a notice that has expired
+// needs that.
+func (e *Engine) Redrive(ctx context.Context, key string, x notice.Expiry) (store.Change, error) {
+	return e.amend(ctx, key, store.Redrive, store.When{Expires: x})
 }
 
 // Reschedule changes the due time of a scheduled notice.
 func (e *Engine) Reschedule(ctx context.Context, key string, due time.Time, delay time.Duration) (store.Change, error) {
 	when := store.When{Due: due, Delay: delay}
-	if field, err := when.Check(time.Now()); err != nil {
+	if field, err := when.Check(e.Now()); err != nil {
 		return store.Change{}, fmt.Errorf("%s: %w", field, err)
 	}
 
@@ -313,9 +313,9 @@ func (e *Engine) Audited(ctx context.Context, r audit.Range, limit int) ([]audit
 }
 
 // sessions returns the store of sessions in Redis.
-func (e *Engine) sessions() *session.Store { return &session.Store{Wire: e.store.Wire()} }
+func (e *Engine) sessions() *auth.SessionStore { return &auth.SessionStore{Wire: e.store.Wire()} }
 
-// BeginSession starts a session. It implements session.Register, as do the following methods.
+// BeginSession starts a session. It implements auth.Register, as do the following methods.
 func (e *Engine) BeginSession(ctx context.Context, client, link, id string, during time.Duration) error {
 	if err := e.known(ctx); err != nil {
 		return err
@@ -339,12 +339,12 @@ func (e *Engine) SessionStands(ctx context.Context, client, link, id string) (bo
 	return e.sessions().SessionStands(ctx, client, link, id)
 }
 
-// KeepLink stores a link of a client, or returns *session.LinksFull.
+// KeepLink stores a link of a client, or returns *auth.LinksFull.
 func (e *Engine) KeepLink(ctx context.Context, client, id, text string, during time.Duration) error {
 	if err := e.known(ctx); err != nil {
 		return err
 	}
-	return e.sessions().KeepLink(ctx, session.StoredLink{Client: client, ID: id, Text: text, During: during}, e.share(session.MaxLinks))
+	return e.sessions().KeepLink(ctx, auth.StoredLink{Client: client, ID: id, Text: text, During: during}, e.share(auth.MaxLinks))
 }
 
 // Link returns the text stored with a link.
@@ -389,15 +389,15 @@ func (e *Engine) Counts(ctx context.Context) (list []store.Counts, missing []wir
 }
 
 // Stats returns the statistics of this instance since its start.
-func (e *Engine) Stats() []stats.RouteStats {
+func (e *Engine) Stats() []fleet.RouteStats {
 	if !e.isOpen() {
 		return nil
 	}
 
-	var out []stats.RouteStats
+	var out []fleet.RouteStats
 	for _, r := range e.o.Routes.All() {
 		s := e.o.Metrics.Totals(r.Name)
-		out = append(out, stats.RouteStats{Prefix: r.Prefix, InFlight: e.dispatch.InFlight(r.Prefix), Outcomes: s.Outcomes,
+		out = append(out, fleet.RouteStats{Prefix: r.Prefix, InFlight: e.dispatch.InFlight(r.Prefix), Outcomes: s.Outcomes,
 			LatenessP50: s.LatenessP50, LatenessP99: s.LatenessP99})
 	}
 
@@ -405,20 +405,20 @@ func (e *Engine) Stats() []stats.RouteStats {
 }
 
 // Gauges returns the values of a scrape.
-func (e *Engine) Gauges(ctx context.Context) (stats.Gauges, error) {
+func (e *Engine) Gauges(ctx context.Context) (fleet.Gauges, error) {
 	counts, missing, err := e.Counts(ctx)
 	if err != nil {
-		return stats.Gauges{}, err
+		return fleet.Gauges{}, err
 	}
 
 	h, err := e.historyGauges(ctx, missing)
 	if err != nil {
-		return stats.Gauges{}, err
+		return fleet.Gauges{}, err
 	}
 
 	hooks, err := e.hookBacklog(ctx, missing)
 	if err != nil {
-		return stats.Gauges{}, err
+		return fleet.Gauges{}, err
 	}
 
 	fctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -427,7 +427,7 @@ func (e *Engine) Gauges(ctx context.Context) (stats.Gauges, error) {
 	cancel()
 	postponed, failing := fleet.Waiting(list), e.receivers.failingLong(ctx)
 
-	g := stats.Gauges{History: h, HookBacklog: hooks, Orphaned: e.janitor.Orphans(), Unhandled: unhandled,
+	g := fleet.Gauges{History: h, HookBacklog: hooks, Orphaned: e.janitor.Orphans(), Unhandled: unhandled,
 		EventsFlowing: e.listener.Alive() > 0 && e.events.Load()}
 	for _, l := range missing {
 		g.Missing += len(l.Shards)
@@ -448,7 +448,8 @@ func (e *Engine) Gauges(ctx context.Context) (stats.Gauges, error) {
 			longest = c.LongestWait
 		}
 
-		g.Routes = append(g.Routes, stats.RouteGauges{Route: r.Name, Pending: c.Pending, Overdue: c.Overdue, Dead: c.Dead,
+		g.Routes = append(g.Routes, fleet.RouteGauges{Route: r.Name, Pending: c.Pending, Overdue: c.Overdue, Due: c.Due[:],
+			Dead:    c.Dead,
 			Settled: c.Settled, RepeatWindow: c.RepeatWindow, RepeatSetting: e.store.RepeatWindow(),
 			InFlight: int64(e.dispatch.InFlight(c.Prefix)), Paused: c.Paused, Waiting: waiting, LongestWait: longest, HostsWaiting: e.waiting(r),
 			ReceiversFailing: failing(r.Prefix)})

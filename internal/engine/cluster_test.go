@@ -14,17 +14,17 @@ import (
 	"notifier/internal/dispatch"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
 // oneNode is a cluster of a single master: slots and their errors are those of a
 // larger one.
-func oneNode(t *testing.T, config ...string) (*redistest.Server, *redis.ClusterClient) {
+func oneNode(t *testing.T, config ...string) (*testkit.Redis, *redis.ClusterClient) {
 	t.Helper()
-	srv := redistest.Start(t, redistest.WithConfig(append(config, "cluster-enabled yes")...))
+	srv := testkit.StartRedis(t, testkit.WithConfig(append(config, "cluster-enabled yes")...))
 	ctx := context.Background()
 	if err := srv.Client().ClusterAddSlotsRange(ctx, 0, 16383).Err(); err != nil {
 		t.Fatal(err)
@@ -38,12 +38,12 @@ func oneNode(t *testing.T, config ...string) (*redistest.Server, *redis.ClusterC
 	return srv, c
 }
 
-func startCluster(t *testing.T, srv *redistest.Server, shards int, h func(*wire.Conn) dispatch.Handler, routes ...*route.Route) *world {
+func startCluster(t *testing.T, srv *testkit.Redis, shards int, h func(*wire.Conn) dispatch.Handler, routes ...*route.Route) *world {
 	t.Helper()
 	return startClusterWith(t, srv, shards, func(o *Options) { o.Handler = h(o.Conn) }, routes...)
 }
 
-func startClusterWith(t *testing.T, srv *redistest.Server, shards int, change func(*Options), routes ...*route.Route) *world {
+func startClusterWith(t *testing.T, srv *testkit.Redis, shards int, change func(*Options), routes ...*route.Route) *world {
 	t.Helper()
 	table, err := route.NewTable(routes)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/reconcile"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -32,7 +32,7 @@ var configurations = []struct {
 	{"three levels", []string{"app1", "app1:m:t"}, []string{"app1", "app1:m"}},
 }
 
-func startWith(t *testing.T, srv *redistest.Server, s *sink, prefixes ...string) *world {
+func startWith(t *testing.T, srv *testkit.Redis, s *sink, prefixes ...string) *world {
 	t.Helper()
 	var routes []*route.Route
 	for i, p := range prefixes {
@@ -60,7 +60,7 @@ func TestInstancesOfDifferentConfigurationsFindOneNotice(t *testing.T) {
 	t.Parallel()
 	for _, c := range configurations {
 		t.Run(c.name, func(t *testing.T) {
-			srv := redistest.Shared(t)
+			srv := testkit.SharedRedis(t)
 			s := newSink(1000)
 			before := startWith(t, srv, s, c.before...)
 			ctx := t.Context()
@@ -122,7 +122,7 @@ func TestInstancesOfDifferentConfigurationsFindOneNotice(t *testing.T) {
 }
 
 // held is how many records there are under all prefixes.
-func held(t *testing.T, srv *redistest.Server) (n int64) {
+func held(t *testing.T, srv *testkit.Redis) (n int64) {
 	t.Helper()
 	for _, k := range srv.Client().Keys(t.Context(), "*:records:*").Val() {
 		n += srv.Client().HLen(t.Context(), k).Val()
@@ -135,7 +135,7 @@ func TestInstancesOfDifferentConfigurationsDeliverOnce(t *testing.T) {
 	for _, c := range configurations {
 		t.Run(c.name, func(t *testing.T) {
 			const n = 400
-			srv := redistest.Shared(t)
+			srv := testkit.SharedRedis(t)
 			s := newSink(2 * n)
 			both := []*world{startWith(t, srv, s, c.before...), startWith(t, srv, s, c.after...)}
 			from := time.Now().Add(200 * time.Millisecond)
@@ -173,7 +173,7 @@ func TestInstancesOfDifferentConfigurationsDeliverOnce(t *testing.T) {
 // notices.
 func TestWhatLiesUnderARemovedPrefixIsDelivered(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	s := newSink(10)
 	ctx := t.Context()
 	before := startWith(t, srv, s, "app1", "app1:m")
@@ -200,7 +200,7 @@ func TestWhatLiesUnderARemovedPrefixIsDelivered(t *testing.T) {
 // No route covers the key any more: the notice is stored, can be read and cancelled.
 func TestANoticeThatNoRouteCoversCanBeReadAndCancelled(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	ctx := t.Context()
 	before := startWith(t, srv, newSink(1), "app1", "app2")
 	if _, err := before.Schedule(ctx, store.Request{Key: "app2:m:t:1", Delay: time.Hour}); err != nil {
@@ -223,7 +223,7 @@ func TestANoticeThatNoRouteCoversCanBeReadAndCancelled(t *testing.T) {
 func TestPlainTimersAreAdoptedOnceByInstancesOfDifferentConfigurations(t *testing.T) {
 	t.Parallel()
 	const n = 60
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	s := newSink(2 * n)
 	adopting := func(prefixes ...string) *world {
 		var routes []*route.Route
@@ -257,7 +257,7 @@ func TestPlainTimersAreAdoptedOnceByInstancesOfDifferentConfigurations(t *testin
 // nothing, and leaves when Redis is back.
 func TestNothingIsTakenBeforeTheLayoutIsKnown(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t, redistest.WithAOF(t.TempDir()))
+	srv := testkit.StartRedis(t, testkit.WithAOF(t.TempDir()))
 	ctx := t.Context()
 	first := startWith(t, srv, newSink(1), "app1")
 	o := first.o
@@ -311,7 +311,7 @@ func TestNothingIsTakenBeforeTheLayoutIsKnown(t *testing.T) {
 // that an instance works on, and taken away again.
 func TestAnotherRedisIsPutInTheFirstOnesPlace(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	ctx, c := t.Context(), srv.Client()
 	w := startWith(t, srv, newSink(10), "app1")
 	meta := srv.Namespace() + ":meta"
@@ -348,7 +348,7 @@ func TestAnotherRedisIsPutInTheFirstOnesPlace(t *testing.T) {
 
 func TestTheCountInRedisHoldsWhereNoneIsSet(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	ctx := t.Context()
 	srv.Client().HSet(ctx, srv.Namespace()+":meta", "layout", store.Version, "shards", 3, "replaced", "1")
 	for _, count := range []int{0, 1, 3} {

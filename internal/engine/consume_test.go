@@ -18,12 +18,11 @@ import (
 
 	"notifier/client"
 	"notifier/internal/api"
-	"notifier/internal/consume"
 	"notifier/internal/notice"
 	"notifier/internal/queue"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // work is a consumer's side of a test: a service with its API, and consumers
@@ -34,7 +33,7 @@ type work struct {
 	t   *testing.T
 }
 
-func working(t *testing.T, srv *redistest.Server, r *route.Route) *work {
+func working(t *testing.T, srv *testkit.Redis, r *route.Route) *work {
 	t.Helper()
 	w := start(t, srv, &queue.Handler{}, func(o *Options) { o.Logger = zap.NewNop() }, r)
 	h := httptest.NewServer(api.New(api.Options{Engine: w.Engine, Routes: w.o.Routes, MaxBody: 1 << 20, Logger: zap.NewNop(), Loopback: true}))
@@ -47,15 +46,16 @@ func working(t *testing.T, srv *redistest.Server, r *route.Route) *work {
 	return &work{w, c, t}
 }
 
-// works is a consume.Worker that calls it.
-type works func(context.Context, *consume.Entry) notice.Result
+// works is a queue.Worker that calls it.
+type works func(context.Context, *queue.Received) notice.Result
 
-func (f works) Run(ctx context.Context, e *consume.Entry) notice.Result { return f(ctx, e) }
+func (f works) Run(ctx context.Context, e *queue.Received) notice.Result { return f(ctx, e) }
 
 // consumer runs one until the test ends, or stop is called.
-func (w *work) consumer(name string, run func(context.Context, *consume.Entry) notice.Result, change func(*consume.Options)) (stop func()) {
+func (w *work) consumer(name string, run func(context.Context, *queue.Received) notice.Result,
+	change func(*queue.ConsumerOptions)) (stop func()) {
 	r := w.o.Routes.All()[0]
-	o := consume.Options{Redis: redis.NewClient(&redis.Options{Addr: w.srv.Addr(), DB: w.srv.DB(), MaxRetries: -1}),
+	o := queue.ConsumerOptions{Redis: redis.NewClient(&redis.Options{Addr: w.srv.Addr(), DB: w.srv.DB(), MaxRetries: -1}),
 		Stream: r.Target.Kind == route.KindStream, Key: r.Target.Key, Group: "g", Consumer: name, Idle: 300 * time.Millisecond,
 		Report: r.Ack.Kind == route.AckReport, Timeout: r.Timeout, Drain: 5 * time.Second, After: time.Millisecond, Worker: works(run),
 		API: w.api, Block: 100 * time.Millisecond, Logger: zaptest.NewLogger(w.t, zaptest.Level(zap.ErrorLevel))}
@@ -66,7 +66,7 @@ func (w *work) consumer(name string, run func(context.Context, *consume.Entry) n
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = consume.New(o).Run(ctx)
+		_ = queue.NewConsumer(o).Run(ctx)
 	}()
 	stop = sync.OnceFunc(func() {
 		cancel()
@@ -80,9 +80,9 @@ func (w *work) consumer(name string, run func(context.Context, *consume.Entry) n
 func TestConsumeRunsACommand(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	w := working(t, redistest.Shared(t), queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport))
+	w := working(t, testkit.SharedRedis(t), queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport))
 	// Each notice says by its id what shall become of it.
-	command := consume.Command{Environ: os.Environ(), Timeout: 10 * time.Second, Stdout: io.Discard, Stderr: io.Discard, Shell: `
+	command := queue.Command{Environ: os.Environ(), Timeout: 10 * time.Second, Stdout: io.Discard, Stderr: io.Discard, Shell: `
 		id=${NOTICE_KEY##*:}
 		cat > ` + dir + `/$id.$NOTICE_ATTEMPT
 		echo "$NOTICE_ID $NOTICE_DUE $NOTICE_CONTENT_TYPE" > ` + dir + `/$id.facts
@@ -120,9 +120,9 @@ func TestConsumeRunsACommand(t *testing.T) {
 
 func TestACommandThatTakesTooLongFails(t *testing.T) {
 	t.Parallel()
-	c := consume.Command{Shell: "sleep 60 & wait", Timeout: 50 * time.Millisecond, Stdout: io.Discard, Stderr: io.Discard}
+	c := queue.Command{Shell: "sleep 60 & wait", Timeout: 50 * time.Millisecond, Stdout: io.Discard, Stderr: io.Discard}
 	from := time.Now()
-	v := c.Run(context.Background(), &consume.Entry{Entry: queue.Entry{Key: "k", Attempt: 1}})
+	v := c.Run(context.Background(), &queue.Received{Entry: queue.Entry{Key: "k", Attempt: 1}})
 	if v.Outcome != notice.OutcomeRetry || !strings.Contains(v.Response, "longer than 50ms") || time.Since(from) > 30*time.Second {
 		t.Errorf("%+v after %s", v, time.Since(from))
 	}
@@ -130,7 +130,7 @@ func TestACommandThatTakesTooLongFails(t *testing.T) {
 
 // idleFor makes the entries that consumer dead has read look idle for so long. An entry is
 // then taken over without a wait, and a slow machine is far from the limit.
-func idleFor(t *testing.T, srv *redistest.Server, idle time.Duration) {
+func idleFor(t *testing.T, srv *testkit.Redis, idle time.Duration) {
 	t.Helper()
 	ctx := t.Context()
 	read, err := srv.Client().XPendingExt(ctx, &redis.XPendingExtArgs{Stream: "events", Group: "g", Start: "-", End: "+",
@@ -153,7 +153,7 @@ func TestConsumersOfAStreamTakeOverFromTheDead(t *testing.T) {
 		t.Run(string(ack), func(t *testing.T) {
 			r := queueRoute("s", "app1", route.Target{Kind: route.KindStream, Key: "events"}, ack)
 			r.Timeout = 20 * time.Second
-			srv := redistest.Shared(t)
+			srv := testkit.SharedRedis(t)
 			w := working(t, srv, r)
 			ctx := context.Background()
 			const n = 20
@@ -169,12 +169,12 @@ func TestConsumersOfAStreamTakeOverFromTheDead(t *testing.T) {
 			idleFor(t, srv, 2*time.Minute)
 			var mu sync.Mutex
 			times := map[string]int{}
-			w.consumer("alive", func(_ context.Context, e *consume.Entry) notice.Result {
+			w.consumer("alive", func(_ context.Context, e *queue.Received) notice.Result {
 				mu.Lock()
 				times[e.Key]++
 				mu.Unlock()
 				return notice.Result{Outcome: notice.OutcomeDelivered}
-			}, func(o *consume.Options) { o.Concurrency, o.Idle = 4, time.Minute })
+			}, func(o *queue.ConsumerOptions) { o.Concurrency, o.Idle = 4, time.Minute })
 			eventually(t, "all acknowledged", func() bool {
 				p, err := srv.Client().XPending(ctx, "events", "g").Result()
 				return err == nil && p.Count == 0
@@ -193,15 +193,15 @@ func TestConsumersOfAStreamTakeOverFromTheDead(t *testing.T) {
 func TestLongWorkIsNotTakenOver(t *testing.T) {
 	t.Parallel()
 	r := queueRoute("s", "app1", route.Target{Kind: route.KindStream, Key: "events"}, route.Ack2xx)
-	w := working(t, redistest.Shared(t), r)
+	w := working(t, testkit.SharedRedis(t), r)
 	end := make(chan struct{})
-	w.consumer("one", func(ctx context.Context, _ *consume.Entry) notice.Result {
+	w.consumer("one", func(ctx context.Context, _ *queue.Received) notice.Result {
 		select {
 		case <-ctx.Done():
 		case <-end:
 		}
 		return notice.Result{Outcome: notice.OutcomeDelivered}
-	}, func(o *consume.Options) { o.Idle = 3 * time.Second })
+	}, func(o *queue.ConsumerOptions) { o.Idle = 3 * time.Second })
 	w.put(t, 1, func(i int) store.Request { return store.Request{Key: key(i)} })
 	last := time.Duration(0)
 	eventually(t, "set back", func() bool {
@@ -228,10 +228,10 @@ func TestConsumersSurviveCutsAndRestarts(t *testing.T) {
 			r := queueRoute("q", "app1", route.Target{Kind: kind, Key: "jobs"}, route.AckReport)
 			r.Ladder = notice.Ladder{50 * time.Millisecond, 50 * time.Millisecond, 50 * time.Millisecond, 50 * time.Millisecond,
 				50 * time.Millisecond}
-			srv := redistest.Start(t, redistest.WithAOF(t.TempDir()))
+			srv := testkit.StartRedis(t, testkit.WithAOF(t.TempDir()))
 			w := working(t, srv, r)
 			ctx := context.Background()
-			w.consumer("c", func(context.Context, *consume.Entry) notice.Result {
+			w.consumer("c", func(context.Context, *queue.Received) notice.Result {
 				return notice.Result{Outcome: notice.OutcomeDelivered}
 			}, nil)
 			for round, cut := range []func(){
@@ -256,12 +256,12 @@ func TestAStoppedConsumerFinishesItsWork(t *testing.T) {
 	t.Parallel()
 	r := queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport)
 	r.Timeout = 20 * time.Second
-	w := working(t, redistest.Shared(t), r)
+	w := working(t, testkit.SharedRedis(t), r)
 	ctx := context.Background()
 	for _, drain := range []time.Duration{30 * time.Second, 10 * time.Millisecond} {
 		k := "app1:a:b:" + strings.ReplaceAll(drain.String(), "µ", "u")
 		begun, finish := make(chan struct{}), make(chan struct{})
-		stop := w.consumer("c", func(ctx context.Context, _ *consume.Entry) notice.Result {
+		stop := w.consumer("c", func(ctx context.Context, _ *queue.Received) notice.Result {
 			close(begun)
 			select {
 			case <-finish:
@@ -269,7 +269,7 @@ func TestAStoppedConsumerFinishesItsWork(t *testing.T) {
 			case <-ctx.Done():
 				return notice.Result{Outcome: notice.OutcomeDeferred, Response: "stopped"}
 			}
-		}, func(o *consume.Options) { o.Drain, o.After = drain, time.Hour })
+		}, func(o *queue.ConsumerOptions) { o.Drain, o.After = drain, time.Hour })
 		if _, err := w.Schedule(ctx, store.Request{Key: k}); err != nil {
 			t.Fatal(err)
 		}

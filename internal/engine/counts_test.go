@@ -5,15 +5,15 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // Notices under a prefix that is no longer configured were missing in all numbers of the API, which
 // has a field for them. The metrics leave them out.
 func TestCountsShowPrefixesThatNoRouteHas(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	old := start(t, srv, newSink(1), nil, testRoute("old", "app2"), testRoute("empty", "app3"))
 	if _, err := old.Schedule(context.Background(), store.Request{Key: "app2:a:b:1", Delay: time.Hour}); err != nil {
 		t.Fatal(err)

@@ -5,14 +5,15 @@ import (
 	"time"
 
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
+	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // TestCountsOfDeadLettersAreSharedAndForgotten checks that a count is not repeated at once, but is after a redrive by this instance.
 func TestCountsOfDeadLettersAreSharedAndForgotten(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	w := start(t, srv, newSink(0), nil, testRoute("r0", "app1:m0"))
 	count := func() store.DeadCount {
 		t.Helper()
@@ -39,4 +40,36 @@ func TestCountsOfDeadLettersAreSharedAndForgotten(t *testing.T) {
 	if all, err := w.DeadCauses(t.Context(), time.Time{}); err != nil || all.At.Equal(first.At) {
 		t.Errorf("the count of another window is used: %v, %v", all, err)
 	}
+}
+
+// Of two instances with a limit, the dead letters above it are removed once and counted.
+func TestDeadLettersAboveLimitAreRemoved(t *testing.T) {
+	t.Parallel()
+	srv, l := testkit.SharedRedis(t), &hookLog{}
+	limited := func() []*route.Route {
+		list := hooked()
+		list[0].DeadKeep = 3
+		return list
+	}
+	a := start(t, srv, l, nil, limited()...)
+	b := start(t, srv, l, nil, limited()...)
+	const n = 10
+	a.put(t, n, func(i int) store.Request { return store.Request{Key: key(i)} })
+	l.await(t, n)
+	dead := func() int64 {
+		got, err := a.store.DeadCauses(t.Context(), []string{"app1"}, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum, _ := got.Sum()
+		return sum
+	}
+	eventually(t, "3 dead letters are left", func() bool {
+		for _, w := range []*world{a, b} {
+			if err := w.janitor.Tidy(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return dead() == 3
+	})
 }

@@ -14,8 +14,8 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -28,13 +28,13 @@ func BenchmarkDurability(b *testing.B) {
 		{"replicas:1", "appendonly no"}, {"fsync", "appendfsync always"},
 	} {
 		b.Run(c.level+"/"+strings.ReplaceAll(c.aof, " ", "-"), func(b *testing.B) {
-			srv := redistest.Start(b, redistest.WithConfig("repl-diskless-sync-delay 0", "appendonly yes", c.aof))
+			srv := testkit.StartRedis(b, testkit.WithConfig("repl-diskless-sync-delay 0", "appendonly yes", c.aof))
 			d, err := notice.ParseDurability(c.level)
 			if err != nil {
 				b.Fatal(err)
 			}
 			if d.Replicas > 0 {
-				redistest.Start(b, redistest.WithConfig("replicaof "+strings.ReplaceAll(srv.Addr(), ":", " ")))
+				testkit.StartRedis(b, testkit.WithConfig("replicaof "+strings.ReplaceAll(srv.Addr(), ":", " ")))
 				for !strings.Contains(srv.Client().Info(b.Context(), "replication").Val(), "state=online") {
 					time.Sleep(10 * time.Millisecond) // sleep: polls until the replica is there
 				}
@@ -74,7 +74,7 @@ func BenchmarkDurability(b *testing.B) {
 }
 
 // durableEngine takes calls and delivers nothing.
-func durableEngine(b *testing.B, srv *redistest.Server, w wire.Confirm) *Engine {
+func durableEngine(b *testing.B, srv *testkit.Redis, w wire.Confirm) *Engine {
 	b.Helper()
 	table, err := route.NewTable([]*route.Route{testRoute("r", "app1")})
 	if err != nil {

@@ -16,22 +16,19 @@ import (
 
 	"notifier/internal/adopt"
 	"notifier/internal/dispatch"
-	"notifier/internal/erase"
 	"notifier/internal/fleet"
 	"notifier/internal/history"
-	"notifier/internal/holds"
+	"notifier/internal/jobs"
 	"notifier/internal/keys"
 	"notifier/internal/listener"
 	"notifier/internal/notice"
 	"notifier/internal/pace"
+	"notifier/internal/receivers"
 	"notifier/internal/reconcile"
-	"notifier/internal/redirect"
-	"notifier/internal/replay"
 	"notifier/internal/route"
 	"notifier/internal/schedule"
-	"notifier/internal/stats"
 	"notifier/internal/store"
-	"notifier/internal/tap"
+	"notifier/internal/tracing"
 	"notifier/internal/wire"
 )
 
@@ -82,12 +79,16 @@ type Options struct {
 	OutageEvery time.Duration
 	// Alarm is the kind of timer that sweepers use. A synctest bubble can only wake pace.Portable.
 	Alarm pace.Kind
+	// AlarmRoute is the address that gets what Redis cannot carry; nil = none.
+	AlarmRoute *route.Route
+	// PublicURL is the address of the pages for people, without a final slash; empty = not known.
+	PublicURL string
 	// Subscriptions may be nil.
 	Subscriptions Subscriptions
 	// LogAttempts selects the attempts that are logged.
 	LogAttempts notice.LogAttempts
 	// Taps publishes copies of attempts, unless it is nil.
-	Taps *tap.Publisher
+	Taps *tracing.Publisher
 	// Tracer creates spans, unless it is nil.
 	Tracer trace.Tracer
 	// Metrics may be nil: then only what heartbeats and pages show is counted.
@@ -130,9 +131,9 @@ type Engine struct {
 	adopter   *adopt.Adopter
 	unadopted *unadopted
 	shipper   *history.Shipper // nil without a history
-	replays   *replay.Driver   // nil without a history
-	redirects *redirect.Driver
-	eraser    *erase.Eraser
+	replays   *jobs.Replayer   // nil without a history
+	redirects *jobs.Changer
+	eraser    *jobs.Eraser
 	fleet     *fleet.Fleet
 	// assignment decides which part of the work this instance does.
 	assignment    *fleet.Assignment
@@ -147,14 +148,15 @@ type Engine struct {
 	shardsChanged chan struct{} // wakes tendShards
 	looks         *reconcile.Inspections
 
-	hub         *tap.Hub
-	holds       *holds.Holds
-	walker      *holds.Walker
-	receivers   *receivers
+	hub         *tracing.Hub
+	holds       *receivers.Holds
+	walker      *receivers.Walker
+	receivers   *receiverHealth
 	unconfirmed *unconfirmed
 	foreign     *foreignKeys
 	losses      *losses
 	full        *full
+	alarms      *alarms // nil = nobody is told
 	dead        *deadCounts
 
 	events   atomic.Bool   // expired events arrive
@@ -178,7 +180,7 @@ func New(o Options) *Engine {
 	}
 
 	if o.Metrics == nil {
-		o.Metrics = stats.NewCounters(o.Routes.All())
+		o.Metrics = fleet.NewCounters(o.Routes.All())
 	}
 
 	e := &Engine{o: o, ready: make(chan struct{}), open: make(chan struct{}), failed: make(chan struct{}, 1),
@@ -190,8 +192,10 @@ func New(o Options) *Engine {
 	e.foreign = &foreignKeys{engine: e, logged: map[string]time.Time{}, since: map[string]int{}}
 	e.unadopted = newUnadopted(e, o.Logger)
 	e.losses, e.full, e.dead = newLosses(o.Metrics, o.Logger), &full{engine: e, now: time.Now}, newDeadCounts()
+	e.alarms = newAlarms(&o)
+	e.losses.alarms = e.alarms
 	e.store = e.newStore()
-	e.holds = holds.New(e.store.Layout)
+	e.holds = receivers.NewHolds(e.store.Layout)
 
 	e.ledger, e.settings = newLedger(o.Routes, o.Metrics), settingsOf(o.Routes)
 	e.fleet, e.wrong = e.newFleet()
@@ -199,7 +203,7 @@ func New(o Options) *Engine {
 		Concurrency: o.Concurrency, Cluster: o.Conn.Masters != nil, Sweeper: e.sweepers, Logger: o.Logger})
 
 	e.newParts()
-	e.hub = tap.NewHub(tap.HubOptions{Store: tap.NewStore(e.store.Wire()), Instances: e.alive, Share: e.share(tap.MaxOfAll),
+	e.hub = tracing.NewHub(tracing.HubOptions{Store: tracing.NewTapStore(e.store.Wire()), Instances: e.alive, Share: e.share(tracing.MaxOfAll),
 		Observer: o.Metrics, Logger: o.Logger})
 	if o.History.DB != nil {
 		o.History.DB.Serve(e.historyOwner)
@@ -232,7 +236,7 @@ func (e *Engine) adopts(prefix string) bool {
 		return r.Adopt
 	}
 	return slices.ContainsFunc(e.o.Routes.All(), func(r *route.Route) bool {
-		return r.Adopt && (keys.HasPrefix(prefix, r.Prefix) || keys.HasPrefix(r.Prefix, prefix))
+		return r.Adopt && keys.Overlap(prefix, r.Prefix)
 	})
 }
 
@@ -240,15 +244,15 @@ func (e *Engine) adopts(prefix string) bool {
 func (e *Engine) newParts() {
 	o, space, cluster := e.o, e.store.Space(), e.o.Conn.Masters != nil
 	e.shipper, e.replays = e.newShipper(space.Places()), e.newDriver()
-	e.redirects = redirect.NewDriver(redirect.Options{Store: e.redirectStore(), Routes: o.Routes, Logger: o.Logger})
+	e.redirects = jobs.NewChanger(jobs.ChangerOptions{Store: e.jobStore(), Routes: o.Routes, Logger: o.Logger})
 	e.looks = reconcile.NewInspections(e.store, e.store.Timers, cluster)
-	e.eraser = erase.New(erase.Options{Store: e.store, DB: o.History.DB, Notices: erasable{e}, Logger: o.Logger})
+	e.eraser = jobs.NewEraser(jobs.EraserOptions{Store: e.store, DB: o.History.DB, Notices: erasable{e}, Logger: o.Logger})
 	e.adopter = adopt.New(adopt.Options{Store: adopt.Redis{Store: e.store}, Routes: o.Routes, Space: space, Cluster: e.cluster(),
 		MaxBody: o.MaxBody, Observer: o.Metrics, Events: events{e}, Logger: o.Logger})
 
 	e.dispatch = dispatch.New(dispatch.Options{Store: e.store, Timers: e.store.Timers, Routes: o.Routes.All(), Shards: space,
 		Handler: o.Handler, Total: o.Concurrency, Grace: o.Grace, SettleWait: o.ConfirmSettle.Wait(), Fleet: e.fleet, Holds: e.holds,
-		ForWorkers: e.isForWorkers, Redirect: func(c *store.Claimed) { redirect.Apply(o.Routes, c) },
+		ForWorkers: e.isForWorkers, Redirect: func(c *store.Claimed) { jobs.ApplyRedirects(o.Routes, c) },
 		Health: e.receivers.tracker, Observer: o.Metrics, Strays: strays{e}, Tracer: o.Tracer, Logger: o.Logger, LogAttempts: o.LogAttempts})
 	e.reports = &dispatch.Reports{Store: e.store, Notices: e, Observer: o.Metrics, Health: e.receivers.tracker, Logger: o.Logger,
 		LogAttempts: o.LogAttempts, Ahead: cluster, Now: e.Now}
@@ -259,18 +263,19 @@ func (e *Engine) newParts() {
 	}
 
 	e.schedule = schedule.New(schedule.Options{Store: e.store, Routes: o.Routes, Space: space, Timeout: limit, Wait: o.Confirm.Wait(),
-		Hints: e.dispatch, Observer: o.Metrics})
+		Hints: e.dispatch, Observer: o.Metrics, Now: e.Now})
 
-	e.hooks = reconcile.NewHooks(reconcile.HooksOptions{Store: e.store, Schedule: e.schedule, Health: e.receivers.store(), Routes: o.Routes,
-		Space: space, Assignment: e.assignment, Logger: o.Logger})
+	health := e.receivers.store()
+	e.hooks = reconcile.NewHooks(reconcile.HooksOptions{Store: e.store, Schedule: e.schedule, Health: health, Causes: health,
+		Link: e.causePage, Routes: o.Routes, Space: space, Assignment: e.assignment, Logger: o.Logger})
 
 	e.listener = listener.New(listener.Options{Client: o.Conn.Commander, Cluster: e.cluster(), DB: o.Conn.DB, Space: space,
 		Routes: o.Routes, Configure: o.ConfigureRedis, Hints: signals{e}, Wakes: signals{e}, State: signals{e}, Assignment: e.assignment,
 		Grace: o.Grace, Observer: o.Metrics, Logger: o.Logger})
 	e.janitor = reconcile.NewJanitor(reconcile.JanitorOptions{Store: reconcile.Redis{Store: e.store}, Layout: e.store.Layout,
-		Registry: e.heartbeats(), Routes: o.Routes, Shards: space, Work: signals{e}, Receivers: e.holds, Assignment: e.assignment,
-		Logger: o.Logger})
-	e.walker = &holds.Walker{Holds: e.holds, Layout: e.store.Layout, Mine: e.assignment, Logger: o.Logger}
+		Registry: e.heartbeats(), Routes: o.Routes, Shards: space, Work: signals{e}, Receivers: e.holds, Retirement: store.NewRetirement(e.store),
+		Removed: o.Metrics.DeadRemoved, Assignment: e.assignment, Logger: o.Logger})
+	e.walker = &receivers.Walker{Holds: e.holds, Layout: e.store.Layout, Mine: e.assignment, Logger: o.Logger}
 }
 
 // startWait is how long calls wait for a new Engine, so that no call fails because it came just
@@ -320,6 +325,7 @@ func (e *Engine) Subscribed() <-chan struct{} { return e.ready }
 // fleet and returns nil. If the data in Redis has another layout, Run delivers nothing and returns store.ErrLayout.
 func (e *Engine) Run(ctx context.Context) error {
 	defer e.watchNodes(ctx)()
+	defer e.alarms.start(func() string { return e.full.condition().Reason })()
 	if err := e.Begin(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -355,7 +361,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	g.Go(func() error { return e.redirects.Run(loops) })
 	g.Go(func() error { return e.tendShards(loops) })
 	g.Go(func() error { return e.sweepers.Run(loops) })
-	g.Go(func() error { return e.o.Taps.Run(loops, tap.NewStore(e.store.Wire()), e.Self) })
+	g.Go(func() error { return e.o.Taps.Run(loops, tracing.NewTapStore(e.store.Wire()), e.Self) })
 	streams, endStreams := context.WithCancel(loops)
 	defer endStreams()
 	g.Go(func() error { return e.hub.Run(streams) })
@@ -518,11 +524,11 @@ func (e *Engine) Now() time.Time { return e.store.Wire().Clock.Now() }
 func (e *Engine) Store() *store.Store { return e.store }
 
 // Ready checks Redis and the subscription.
-func (e *Engine) Ready(ctx context.Context) stats.Readiness {
-	r := stats.Readiness{Ready: true}
+func (e *Engine) Ready(ctx context.Context) fleet.Readiness {
+	r := fleet.Readiness{Ready: true}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	not := func(reason string) stats.Readiness {
+	not := func(reason string) fleet.Readiness {
 		r.Ready = false
 		r.Reasons = append(r.Reasons, reason)
 		return r
@@ -563,7 +569,7 @@ func (e *Engine) Ready(ctx context.Context) stats.Readiness {
 }
 
 // degraded returns the limitations with which this instance works. A condition without a reason does not hold.
-func (e *Engine) degraded(ctx context.Context) []stats.Condition {
+func (e *Engine) degraded(ctx context.Context) []fleet.Condition {
 	when := func(holds bool, reason string) string {
 		if !holds {
 			return ""
@@ -571,7 +577,7 @@ func (e *Engine) degraded(ctx context.Context) []stats.Condition {
 		return reason
 	}
 
-	all := append(slices.Concat(e.unreachable(ctx), e.losses.conditions(), e.shortages()), []stats.Condition{
+	all := append(slices.Concat(e.unreachable(ctx), e.losses.conditions(), e.shortages()), []fleet.Condition{
 		e.full.condition(),
 		e.unwritten(),
 		{Reason: when(e.listener.Alive() == 0, "no subscription: delivering by sweeps")},
@@ -581,7 +587,7 @@ func (e *Engine) degraded(ctx context.Context) []stats.Condition {
 		{Reason: e.logProblem()},
 		{Reason: e.batchProblem()},
 	}...)
-	return slices.DeleteFunc(all, func(c stats.Condition) bool { return c.Reason == "" })
+	return slices.DeleteFunc(all, func(c fleet.Condition) bool { return c.Reason == "" })
 }
 
 // historyClock says that the retention of the history is not applied, as two clocks differ; empty if it is.

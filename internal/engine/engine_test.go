@@ -17,9 +17,9 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -84,7 +84,7 @@ func (s *sink) once(t *testing.T, want int) {
 
 type world struct {
 	*Engine
-	srv  *redistest.Server
+	srv  *testkit.Redis
 	stop func()
 }
 
@@ -94,7 +94,7 @@ func testRoute(name, prefix string) *route.Route {
 		Concurrency: 64, HostConcurrency: 16}
 }
 
-func start(t *testing.T, srv *redistest.Server, h dispatch.Handler, change func(*Options), routes ...*route.Route) *world {
+func start(t *testing.T, srv *testkit.Redis, h dispatch.Handler, change func(*Options), routes ...*route.Route) *world {
 	t.Helper()
 	table, err := route.NewTable(routes)
 	if err != nil {
@@ -153,7 +153,7 @@ func key(i int) string { return fmt.Sprintf("app1:trans:notice:%d", i) }
 func TestDeliversOnTimeAmongManyOthers(t *testing.T) {
 	t.Parallel()
 	s := newSink(2000)
-	w := start(t, redistest.Shared(t), s, nil, testRoute("r", "app1"))
+	w := start(t, testkit.SharedRedis(t), s, nil, testRoute("r", "app1"))
 	w.put(t, 20000, func(i int) store.Request {
 		return store.Request{Key: fmt.Sprintf("app1:far:x:%d", i), Delay: time.Hour}
 	})
@@ -171,7 +171,7 @@ func TestDeliversOnTimeAmongManyOthers(t *testing.T) {
 func TestAtOnceAndLater(t *testing.T) {
 	t.Parallel()
 	s := newSink(10)
-	w := start(t, redistest.Shared(t), s, nil, testRoute("r", "app1"))
+	w := start(t, testkit.SharedRedis(t), s, nil, testRoute("r", "app1"))
 	for i, d := range []time.Duration{0, 30 * time.Millisecond} {
 		r, err := w.Schedule(context.Background(), store.Request{Key: key(i), Delay: d})
 		if err != nil || !r.Created {
@@ -187,7 +187,7 @@ func TestLadderThenDead(t *testing.T) {
 	t.Parallel()
 	s := newSink(10)
 	s.answer = func(n *notice.Notice) notice.Result { return notice.RetryResult(notice.ReasonStatus5xx, "no") }
-	w := start(t, redistest.Shared(t), s, nil, testRoute("r", "app1"))
+	w := start(t, testkit.SharedRedis(t), s, nil, testRoute("r", "app1"))
 	ctx := context.Background()
 	if _, err := w.Schedule(ctx, store.Request{Key: key(1), Content: notice.Content{Body: []byte(`{"a": 1}`)}}); err != nil {
 		t.Fatal(err)
@@ -205,7 +205,7 @@ func TestLadderThenDead(t *testing.T) {
 			t.Errorf("step %d took %s, want at least %s", i+1, d, step)
 		}
 	}
-	c, err := w.Redrive(ctx, key(1))
+	c, err := w.Redrive(ctx, key(1), notice.Expiry{})
 	if err != nil || !c.Done || c.Before != notice.Dead || c.Redriven != 3 {
 		t.Fatalf("%+v, %v", c, err)
 	}
@@ -217,22 +217,19 @@ func TestLadderThenDead(t *testing.T) {
 
 func (w *world) until(t *testing.T, key string, want notice.State) store.Found {
 	t.Helper()
-	limit := time.Now().Add(30 * time.Second)
-	for {
-		f, err := w.Find(context.Background(), key)
-		if err == nil && f.State == want {
-			return f
+	var f store.Found
+	testkit.Await(t, func() (err error) {
+		if f, err = w.Find(context.Background(), key); err != nil || f.State != want {
+			return fmt.Errorf("%s is %q (%v), want %s", key, f.State, err, want)
 		}
-		if time.Now().After(limit) {
-			t.Fatalf("%s is %q (%v), want %s", key, f.State, err, want)
-		}
-		time.Sleep(2 * time.Millisecond) // sleep: polls until the limit
-	}
+		return nil
+	})
+	return f
 }
 
 func TestNothingIsLostWithoutEvents(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t, redistest.WithConfig(`rename-command CONFIG ""`))
+	srv := testkit.StartRedis(t, testkit.WithConfig(`rename-command CONFIG ""`))
 	s := newSink(500)
 	w := start(t, srv, s, nil, testRoute("r", "app1"))
 	from := time.Now().Add(100 * time.Millisecond)
@@ -252,7 +249,7 @@ func TestNothingIsLostWithoutEvents(t *testing.T) {
 // Without Redis there are no sweeps either, so only the outage is a reason.
 func TestUnreadyWithoutRedisForOneReason(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	w := start(t, srv, newSink(1), nil, testRoute("r", "app1"))
 	srv.Kill()
 	eventually(t, "the end of the subscription", func() bool { return w.listener.Alive() == 0 && !w.events.Load() })
@@ -271,7 +268,7 @@ func TestPanicCostsOneAttempt(t *testing.T) {
 		}
 		return notice.DeliveredResult(200)
 	}
-	w := start(t, redistest.Shared(t), s, func(o *Options) { o.Logger = zap.NewNop() }, testRoute("r", "app1"))
+	w := start(t, testkit.SharedRedis(t), s, func(o *Options) { o.Logger = zap.NewNop() }, testRoute("r", "app1"))
 	if _, err := w.Schedule(context.Background(), store.Request{Key: key(1)}); err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +283,7 @@ func TestManyDueInOneMillisecond(t *testing.T) {
 	t.Parallel()
 	const n = 20000
 	s := newSink(n)
-	w := start(t, redistest.Shared(t), s, nil, testRoute("r", "app1"))
+	w := start(t, testkit.SharedRedis(t), s, nil, testRoute("r", "app1"))
 	due := time.Now().Add(1500 * time.Millisecond)
 	w.put(t, n, func(i int) store.Request { return store.Request{Key: key(i), Due: due} })
 	s.await(t, n)
@@ -297,7 +294,7 @@ func TestManyDueInOneMillisecond(t *testing.T) {
 func TestThreeInstancesShare(t *testing.T) {
 	t.Parallel()
 	const n = 1500
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	all := newSink(n)
 	var mine [3]*sink
 	var worlds [3]*world
@@ -322,7 +319,7 @@ func TestThreeInstancesShare(t *testing.T) {
 
 func TestSettingsMustMatchTheData(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	w := start(t, srv, newSink(1), nil, testRoute("r", "app1"))
 	o := w.o
 	o.Space.Shards = 4

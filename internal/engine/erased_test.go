@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"notifier/internal/history"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // The table of erasures grew with each key that never existed.
@@ -15,7 +15,7 @@ func TestErasureThatFindsNothingIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	file := t.TempDir() + "/history.db"
 	d := openHistory(t, "sqlite://"+file)
-	srv, s := redistest.Shared(t), newSink(10)
+	srv, s := testkit.SharedRedis(t), newSink(10)
 	w := start(t, srv, s, func(o *Options) { o.History = History{DB: d, Backlog: 1000} }, testRoute("r", "app1"))
 	w.put(t, 1, func(i int) store.Request { return store.Request{Key: key(i)} })
 	s.await(t, 1)

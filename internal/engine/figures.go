@@ -9,7 +9,6 @@ import (
 
 	"notifier/internal/fleet"
 	"notifier/internal/route"
-	"notifier/internal/stats"
 	"notifier/internal/wire"
 )
 
@@ -21,7 +20,7 @@ type ledger struct {
 
 	mu    sync.Mutex
 	since time.Time
-	base  map[string]stats.Work // counts at since
+	base  map[string]fleet.Work // counts at since
 }
 
 func newLedger(routes *route.Table, m Metrics) *ledger {
@@ -31,8 +30,8 @@ func newLedger(routes *route.Table, m Metrics) *ledger {
 }
 
 // work returns the work of this process since its start, by prefix.
-func (l *ledger) work() map[string]stats.Work {
-	out := map[string]stats.Work{}
+func (l *ledger) work() map[string]fleet.Work {
+	out := map[string]fleet.Work{}
 	for _, r := range l.routes.All() {
 		out[r.Prefix] = l.metrics.Work(r.Name)
 	}
@@ -41,7 +40,7 @@ func (l *ledger) work() map[string]stats.Work {
 }
 
 // running returns the work in the current minute and its start.
-func (l *ledger) running() (time.Time, map[string]stats.Work) {
+func (l *ledger) running() (time.Time, map[string]fleet.Work) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.work()
@@ -53,10 +52,10 @@ func (l *ledger) running() (time.Time, map[string]stats.Work) {
 }
 
 // turn ends the current minute and returns its work.
-func (l *ledger) turn() map[string]stats.Work {
+func (l *ledger) turn() map[string]fleet.Work {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now, done := l.work(), map[string]stats.Work{}
+	now, done := l.work(), map[string]fleet.Work{}
 	for prefix, w := range now {
 		if part := w.Since(l.base[prefix]); !part.None() {
 			done[prefix] = part

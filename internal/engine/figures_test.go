@@ -10,9 +10,9 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -35,7 +35,7 @@ func (h oneHost) Figures() []fleet.HostFigures {
 // Each of two instances does some of the work, and returns the figures of both.
 func TestFiguresOfAllInstances(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	told := func(o *Options) {
 		o.Hosts = oneHost(o.Instance)
 	}
@@ -100,7 +100,7 @@ func (waits) Handle(context.Context, *route.Route, *notice.Notice) notice.Result
 // Each of two instances reports all due notices that wait at both, and those of a paused route.
 func TestWaitingNoticesOfAllInstances(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	told := func(o *Options) {
 		o.Hosts = oneHost("h:443")
 	}

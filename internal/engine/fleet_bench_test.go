@@ -11,9 +11,9 @@ import (
 
 	"notifier/internal/dispatch"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // punctual notes how late each notice comes.
@@ -38,7 +38,7 @@ func BenchmarkFleet(b *testing.B) {
 	const pending, rate, n = 100_000, 1000, 5000
 	for _, instances := range []int{1, 2, 4, 8} {
 		b.Run(fmt.Sprint(instances), func(b *testing.B) {
-			srv := redistest.Start(b)
+			srv := testkit.StartRedis(b)
 			p := &punctual{quick: quick{all: n, done: make(chan struct{})}, twice: map[string]int{}}
 			var all []*Engine
 			for range instances {

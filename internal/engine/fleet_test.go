@@ -10,16 +10,16 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // TestOneInstanceReadsTheFlags: of two instances one is preferred for a node's notify flags,
 // and the other one when that has left.
 func TestOneInstanceReadsTheFlags(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	both := [2]*world{}
 	for i := range both {
 		both[i] = start(t, srv, newSink(16), func(o *Options) { o.Instance = fmt.Sprint(i) }, testRoute("orders", "app1"))
@@ -50,7 +50,7 @@ func TestOneInstanceReadsTheFlags(t *testing.T) {
 // leaves, and differences are named.
 func TestInstancesKnowEachOther(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	as := func(name string, routes ...*route.Route) *world {
 		return start(t, srv, newSink(16), func(o *Options) {
 			o.Instance, o.Version, o.Takeover, o.Limits = name, "v-"+name, 3*time.Second, "fleet"
@@ -97,7 +97,7 @@ func TestInstancesKnowEachOther(t *testing.T) {
 // holds its part of limits, until its handlers have ended.
 func TestStopKeepsItsPlaceUntilTheLastHandler(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	hold, begun := make(chan struct{}), make(chan struct{}, 1)
 	slow := newSink(16)
 	slow.answer = func(*notice.Notice) notice.Result {
@@ -128,7 +128,7 @@ func TestStopKeepsItsPlaceUntilTheLastHandler(t *testing.T) {
 // which bounds them.
 func TestMessageWithoutARouteIsNotCounted(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	a := start(t, srv, newSink(16), nil, testRoute("orders", "app1"), testRoute("other", "app2"))
 	b := start(t, srv, newSink(16), nil, testRoute("orders", "app1"))
 	eventually(t, "both live", func() bool { return a.Fleet().Stats().Alive == 2 && b.Fleet().Stats().Alive == 2 })
@@ -142,7 +142,7 @@ func TestMessageWithoutARouteIsNotCounted(t *testing.T) {
 // not be touched, notices are delivered as if each instance were alone.
 func TestFleetKeysForbidden(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	if err := srv.Client().Set(t.Context(), srv.Namespace()+":{fleet}:signs", "somebody else's", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestFleetKeysForbidden(t *testing.T) {
 func TestWhatFallsDueTogetherComesOnce(t *testing.T) {
 	t.Parallel()
 	const n = 400
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	h := newSink(n + 16)
 	var all []*world
 	for range 3 {

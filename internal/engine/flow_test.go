@@ -16,8 +16,8 @@ import (
 
 	"notifier/internal/fleet"
 	"notifier/internal/metrics"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // holder holds back what Redis sends on connections that have subscribed.
@@ -144,7 +144,7 @@ func samples(e *Engine) map[string]float64 {
 func TestEventsTriggerClaims(t *testing.T) {
 	t.Parallel()
 	const n, grace = 100, time.Second
-	srv := redistest.Start(t, redistest.WithConfig("enable-debug-command yes"))
+	srv := testkit.StartRedis(t, testkit.WithConfig("enable-debug-command yes"))
 	if err := srv.Client().Do(t.Context(), "DEBUG", "SET-ACTIVE-EXPIRE", "0").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func signsOf(t *testing.T, w *world) ([]fleet.LastHeartbeat, error) {
 func TestNoticesWithoutEventsAreClaimedBySweep(t *testing.T) {
 	t.Parallel()
 	h := newSink(16)
-	w := start(t, redistest.Shared(t), h, nil, testRoute("orders", "app1"))
+	w := start(t, testkit.SharedRedis(t), h, nil, testRoute("orders", "app1"))
 	count := &claims{e: w.Engine}
 	if _, err := w.Schedule(t.Context(), store.Request{Key: "app1:m:t:1"}); err != nil {
 		t.Fatal(err)

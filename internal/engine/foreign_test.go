@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // A notice whose name is a key of another program is delivered by a sweep. The key stays, and the log names the route once.
@@ -18,7 +18,7 @@ func TestNoticesBesideKeysOfOtherProgramsAreDelivered(t *testing.T) {
 	t.Parallel()
 	const n = 20
 	core, lines := observer.New(zap.WarnLevel)
-	s, srv := newSink(n), redistest.Shared(t)
+	s, srv := newSink(n), testkit.SharedRedis(t)
 	w := start(t, srv, s, func(o *Options) { o.Logger = zap.New(core) }, testRoute("r", "app1"))
 	ctx, c := context.Background(), srv.Client()
 	for i := range n {

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/client"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
+	"notifier/internal/testkit"
 )
 
 // stacks records the stacks of all goroutines when the function in sends its first script.
@@ -63,7 +63,7 @@ func TestFewFunctionsBetweenHandlerAndScript(t *testing.T) {
 	const most = 12
 	r := testRoute("r", "app1")
 	r.Target = route.Target{Kind: route.KindList, Key: "work"}
-	w := working(t, redistest.Shared(t), r)
+	w := working(t, testkit.SharedRedis(t), r)
 	h := &stacks{in: "store.(*Store).ScheduleAll("}
 	w.store.Wire().Redis.AddHook(h)
 	if _, err := w.api.Schedule(t.Context(), client.Request{Key: key(0), Delay: time.Hour}); err != nil {

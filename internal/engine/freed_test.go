@@ -7,9 +7,9 @@ import (
 
 	"notifier/internal/notice"
 	"notifier/internal/queue"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // A notice is cancelled or replaced while its consumer has it. The consumer's report lets the next notice of the sequence start.
@@ -31,7 +31,7 @@ func TestReportOnACancelledNoticeFreesItsSequence(t *testing.T) {
 	}{"cancelled": {time.Hour, cancel}, "cancelled, without retention": {0, cancel}, "replaced": {time.Hour, replace}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			srv, ctx := redistest.Shared(t), t.Context()
+			srv, ctx := testkit.SharedRedis(t), t.Context()
 			r := queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport)
 			r.Timeout, r.Order = 10*time.Minute, route.OrderSkip
 			w := start(t, srv, &queue.Handler{}, func(o *Options) { o.Retention = x.retention }, r)
@@ -56,7 +56,7 @@ func TestReportOnACancelledNoticeFreesItsSequence(t *testing.T) {
 				}
 			}
 			report() // on another attempt
-			if q, err := redistest.ReadSequences(ctx, srv.Client(), w.store.Space().Base(0), r.Prefix); err != nil || len(q.Markers) != 1 {
+			if q, err := testkit.ReadSequences(ctx, srv.Client(), w.store.Space().Base(0), r.Prefix); err != nil || len(q.Markers) != 1 {
 				t.Errorf("after a report on another attempt the markers are %v, %v", q.Markers, err)
 			}
 			v.Attempt--

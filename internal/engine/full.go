@@ -6,7 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/stats"
+	"notifier/internal/fleet"
 	"notifier/internal/wire"
 )
 
@@ -82,11 +82,11 @@ func (f *full) changed(isFull bool) {
 }
 
 // condition returns the state as a condition of Ready and of the heartbeat; without a reason it does not hold.
-func (f *full) condition() stats.Condition {
+func (f *full) condition() fleet.Condition {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.began.IsZero() {
-		return stats.Condition{}
+		return fleet.Condition{}
 	}
 
 	name := "Redis"
@@ -94,6 +94,6 @@ func (f *full) condition() stats.Condition {
 		name = "redis node " + f.node
 	}
 
-	return stats.Condition{Full: true, Urgent: true, Reason: name + " is full (maxmemory): new notices are refused since " +
+	return fleet.Condition{Full: true, Urgent: true, Reason: name + " is full (maxmemory): new notices are refused since " +
 		f.began.UTC().Format(time.TimeOnly) + " UTC; " + wire.RemedyFull}
 }

@@ -10,10 +10,10 @@ import (
 	"go.uber.org/zap"
 	logged "go.uber.org/zap/zaptest/observer"
 
+	"notifier/internal/fleet"
 	"notifier/internal/metrics"
-	"notifier/internal/redistest"
-	"notifier/internal/stats"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -21,7 +21,7 @@ import (
 // reported by its instance and in its heartbeat; without more calls a probe keeps the report up until Redis has memory again.
 func TestFullRedisIsReported(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t, redistest.WithConfig("maxmemory-policy noeviction"))
+	srv := testkit.StartRedis(t, testkit.WithConfig("maxmemory-policy noeviction"))
 	core, logs := logged.New(zap.InfoLevel)
 	m := metrics.New(metrics.Options{})
 	w := start(t, srv, newSink(1), func(o *Options) { o.Logger, o.Metrics = zap.New(core), m }, testRoute("r", "app1"))
@@ -96,7 +96,7 @@ func TestFullRedisDoesNotFlap(t *testing.T) {
 	t.Parallel()
 	core, logs := logged.New(zap.InfoLevel)
 	now := time.Unix(1e9, 0)
-	e := &Engine{o: Options{Logger: zap.New(core), Metrics: &stats.Counters{}}, failed: make(chan struct{}, 1)}
+	e := &Engine{o: Options{Logger: zap.New(core), Metrics: &fleet.Counters{}}, failed: make(chan struct{}, 1)}
 	f := &full{engine: e, now: func() time.Time { return now }}
 	for range 20 {
 		f.refused("", wire.ErrFull)

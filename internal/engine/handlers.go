@@ -14,7 +14,7 @@ import (
 	"notifier/internal/queue"
 	"notifier/internal/route"
 	"notifier/internal/store"
-	"notifier/internal/tap"
+	"notifier/internal/tracing"
 	"notifier/internal/wire"
 )
 
@@ -58,11 +58,11 @@ type handlers struct {
 	*callback.Handler
 	log   logHandler
 	queue *queue.Handler
-	taps  *tap.Publisher
+	taps  *tracing.Publisher
 }
 
 // Handlers returns the handler of all routes. taps may be nil.
-func Handlers(conn *wire.Conn, space keys.Space, calls *callback.Handler, taps *tap.Publisher, log Log) dispatch.Handler {
+func Handlers(conn *wire.Conn, space keys.Space, calls *callback.Handler, taps *tracing.Publisher, log Log) dispatch.Handler {
 	h := handlers{Handler: calls, log: logHandler{log}, queue: &queue.Handler{}, taps: taps}
 	if conn.Masters != nil {
 		h.queue.Pusher = pusher{conn, space}
@@ -89,7 +89,7 @@ func (h handlers) copy(r *route.Route, n *notice.Notice, res notice.Result) {
 
 	c := h.Copy(r, n)
 	if r.Target.Kind == route.KindList || r.Target.Kind == route.KindStream {
-		c.Method, c.URL, c.Query = tap.Push, string(r.Target.Kind)+":"+r.Target.Key, ""
+		c.Method, c.URL, c.Query = tracing.Push, string(r.Target.Kind)+":"+r.Target.Key, ""
 		c.Headers = []notice.Header{{Name: "content-type", Value: "application/json"}}
 		c.SetBody(queue.Envelope(n))
 	}

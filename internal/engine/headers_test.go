@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -14,9 +15,9 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // A notice that was scheduled before HEADERS_TO changed is not called and uses no attempt. When
@@ -24,7 +25,7 @@ import (
 func TestPendingNoticeWaitsForItsHeaders(t *testing.T) {
 	t.Parallel()
 	const key = "app1:a:b:1"
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	got := make(chan string, 8)
 	shop := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.Header.Get("Authorization") }))
 	defer shop.Close()
@@ -89,14 +90,12 @@ func TestPendingNoticeWaitsForItsHeaders(t *testing.T) {
 func shows(t *testing.T, m *metrics.Metrics, series string) {
 	t.Helper()
 	line := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(series) + `[^\n]* [1-9]`)
-	for until := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) { // sleep: metrics send no signal
+	testkit.Await(t, func() error {
 		w := httptest.NewRecorder()
 		m.Page().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-		if line.MatchString(w.Body.String()) {
-			return
+		if !line.MatchString(w.Body.String()) {
+			return fmt.Errorf("no %s in\n%s", series, w.Body)
 		}
-		if time.Now().After(until) {
-			t.Fatalf("no %s in\n%s", series, w.Body)
-		}
-	}
+		return nil
+	})
 }

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/health"
-	"notifier/internal/redistest"
+	"notifier/internal/receivers"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/test/record"
 )
 
@@ -31,7 +31,7 @@ const (
 //
 //	go test -tags measure ./internal/engine -run TestMeasureHealth -v -timeout 10m
 func TestMeasureHealth(t *testing.T) {
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	r := testRoute("shops", "app1:trans")
 	r.Target = route.Target{Kind: route.KindNotice}
 	w := start(t, srv, nil, nil, r)
@@ -46,7 +46,7 @@ func TestMeasureHealth(t *testing.T) {
 	n := 0
 	with := redisShare(t, srv, window, func(until time.Time) {
 		for began := time.Now(); time.Now().Before(until); n++ {
-			w.receivers.tracker.Observe(r.Prefix, healthHost(n), health.Attempt{At: time.Now(), Failed: true, Status: 500, Reason: "status_5xx",
+			w.receivers.tracker.Observe(r.Prefix, healthHost(n), receivers.Attempt{At: time.Now(), Failed: true, Status: 500, Reason: "status_5xx",
 				Took: 20 * time.Millisecond})
 			time.Sleep(time.Until(began.Add(time.Duration(n) * time.Second / healthRate))) // sleep: the load
 		}
@@ -76,7 +76,7 @@ func TestMeasureHealth(t *testing.T) {
 func healthHost(i int) string { return fmt.Sprintf("shop%d.example:8443", i%healthHosts) }
 
 // redisShare is the share of a core that Redis takes during a window in which do runs.
-func redisShare(t *testing.T, srv *redistest.Server, window time.Duration, do func(until time.Time)) float64 {
+func redisShare(t *testing.T, srv *testkit.Redis, window time.Duration, do func(until time.Time)) float64 {
 	t.Helper()
 	took := func() (sum float64) {
 		cpu := srv.Client().InfoMap(t.Context(), "cpu").Val()["CPU"]

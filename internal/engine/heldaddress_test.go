@@ -5,18 +5,18 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/holds"
+	"notifier/internal/jobs"
 	"notifier/internal/notice"
-	"notifier/internal/redirect"
-	"notifier/internal/redistest"
+	"notifier/internal/receivers"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // paused pauses a host until it is resumed, and returns once this instance knows it.
-func (w *world) paused(t *testing.T, host string) holds.Receiver {
+func (w *world) paused(t *testing.T, host string) receivers.Receiver {
 	t.Helper()
-	r := holds.Receiver{Host: host}
+	r := receivers.Receiver{Host: host}
 	if err := w.PauseReceiver(t.Context(), "", r, time.Time{}, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func (w *world) paused(t *testing.T, host string) holds.Receiver {
 func TestHeldNoticeWithAnotherURLIsDelivered(t *testing.T) {
 	t.Parallel()
 	g := newGot(10)
-	w := start(t, redistest.Shared(t), g, nil, callbackRoute())
+	w := start(t, testkit.SharedRedis(t), g, nil, callbackRoute())
 	old, other := w.paused(t, "old.example"), w.paused(t, "other.example")
 	w.put(t, 3, func(i int) store.Request { return to(key(i), "old.example") })
 	eventually(t, "all are held", func() bool { return w.heldNow(t, old) == 3 })
@@ -58,22 +58,22 @@ func TestRedirectedHeldNoticesAreDelivered(t *testing.T) {
 			t.Parallel()
 			const n = 50
 			g := newGot(2 * n)
-			w := start(t, redistest.Shared(t), g, nil, callbackRoute())
+			w := start(t, testkit.SharedRedis(t), g, nil, callbackRoute())
 			old := w.paused(t, "old.example")
 			w.put(t, n, func(i int) store.Request { return to(key(i), "old.example") })
 			eventually(t, "all are held", func() bool { return w.heldNow(t, old) == n })
-			var other holds.Receiver
+			var other receivers.Receiver
 			if paused {
 				other = w.paused(t, "new.example")
 			}
 
-			r, err := w.MakeRedirect(t.Context(), redirect.Rule{From: "https://old.example", To: "https://new.example"}, "")
+			r, err := w.MakeRedirect(t.Context(), jobs.Rule{From: "https://old.example", To: "https://new.example"}, "")
 			if err != nil {
 				t.Fatal(err)
 			}
 			eventually(t, "the redirect is done", func() bool {
 				r, err = w.ReadRedirect(t.Context(), r.ID)
-				return err == nil && r.State == redirect.Done
+				return err == nil && r.State == jobs.Done
 			})
 			if paused {
 				eventually(t, "all are held for the new host", func() bool { return w.heldNow(t, other) == n })
@@ -100,12 +100,12 @@ func TestRedirectedHeldNoticeKeepsItsOrder(t *testing.T) {
 	g := newGot(n)
 	r := callbackRoute()
 	r.Order = route.OrderSkip
-	w := start(t, redistest.Shared(t), g, nil, r)
+	w := start(t, testkit.SharedRedis(t), g, nil, r)
 	old := w.paused(t, "old.example")
 	key := func(i int) string { return fmt.Sprintf("app1:trans:notice:S~%d", i+1) }
 	w.put(t, n, func(i int) store.Request { return to(key(i), "old.example") })
 	eventually(t, "the first is held", func() bool { return w.heldNow(t, old) == 1 })
-	if _, err := w.MakeRedirect(t.Context(), redirect.Rule{From: "https://old.example", To: "https://new.example"}, ""); err != nil {
+	if _, err := w.MakeRedirect(t.Context(), jobs.Rule{From: "https://old.example", To: "https://new.example"}, ""); err != nil {
 		t.Fatal(err)
 	}
 	var order []string

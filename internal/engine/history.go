@@ -16,7 +16,6 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/pace"
 	"notifier/internal/route"
-	"notifier/internal/stats"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -93,7 +92,7 @@ func (e *Engine) historyOwner(ctx context.Context) (history.Owner, error) {
 	return history.Owner{Namespace: e.o.Space.Namespace, ID: id}, err
 }
 
-// Erase deletes the finalized notices of a key or host: see package erase.
+// Erase deletes the finalized notices of a key or host: see package jobs.
 func (e *Engine) Erase(ctx context.Context, x history.Erasure) (history.Erased, error) {
 	if err := e.known(ctx); err != nil {
 		return history.Erased{}, err
@@ -101,7 +100,7 @@ func (e *Engine) Erase(ctx context.Context, x history.Erasure) (history.Erased, 
 	return e.eraser.Erase(ctx, x)
 }
 
-// erasable is the Notices of package erase.
+// erasable is the Notices of package jobs.
 type erasable struct{ *Engine }
 
 func (x erasable) Host(prefix string) string { return x.host(prefix) }
@@ -137,10 +136,10 @@ func (e *Engine) numbered(ctx context.Context, letters []store.Letter) []store.L
 }
 
 // unwritten describes why finalized notices are not written to the history. It is urgent once they are lost.
-func (e *Engine) unwritten() stats.Condition {
+func (e *Engine) unwritten() fleet.Condition {
 	waiting, err := e.refused()
 	if err == "" {
-		return stats.Condition{}
+		return fleet.Condition{}
 	}
 
 	bound := int64(e.o.History.most())
@@ -149,7 +148,7 @@ func (e *Engine) unwritten() stats.Condition {
 		wait += "s"
 	}
 
-	return stats.Condition{Urgent: waiting >= bound, Reason: fmt.Sprintf("the history cannot be written: %s; %s in Redis until it can, and "+
+	return fleet.Condition{Urgent: waiting >= bound, Reason: fmt.Sprintf("the history cannot be written: %s; %s in Redis until it can, and "+
 		"above %d (NOTIFIER_HISTORY_BACKLOG) the oldest are not recorded", err, wait, bound)}
 }
 
@@ -248,12 +247,12 @@ func (e *Engine) warnOfNoOutbox(ctx context.Context) {
 
 // historyGauges returns the state of the outbox relay, without the missing shards; nil without a
 // history.
-func (e *Engine) historyGauges(ctx context.Context, missing []wire.Lost) (*stats.HistoryGauges, error) {
+func (e *Engine) historyGauges(ctx context.Context, missing []wire.Lost) (*fleet.HistoryGauges, error) {
 	if !e.store.Layout.HandsOver() {
 		return nil, nil
 	}
 
-	g := &stats.HistoryGauges{Bound: int64(e.o.History.most())}
+	g := &fleet.HistoryGauges{Bound: int64(e.o.History.most())}
 	for shard := range e.store.Space().Places() {
 		if slices.ContainsFunc(missing, func(l wire.Lost) bool { return slices.Contains(l.Shards, shard) }) {
 			continue

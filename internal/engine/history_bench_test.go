@@ -7,8 +7,7 @@ import (
 
 	"notifier/internal/history"
 	_ "notifier/internal/history/postgres"
-	"notifier/internal/pgtest"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // BenchmarkDrainKept is BenchmarkDrain with and without a history in PostgreSQL
@@ -17,12 +16,12 @@ import (
 func BenchmarkDrainKept(b *testing.B) {
 	for _, kept := range []bool{false, true} {
 		b.Run(map[bool]string{false: "off", true: "on"}[kept], func(b *testing.B) {
-			srv := redistest.Start(b)
+			srv := testkit.StartRedis(b)
 			n := max(b.N, 2000)
 			q := &quick{all: int64(n), done: make(chan struct{})}
 			k := keeping{run: true}
 			if kept {
-				d, err := history.Open(history.Options{URL: pgtest.Start(b).Database()})
+				d, err := history.Open(history.Options{URL: testkit.StartPostgres(b).Database()})
 				if err != nil {
 					b.Fatal(err)
 				}

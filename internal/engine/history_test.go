@@ -13,13 +13,13 @@ import (
 	"notifier/internal/history"
 	_ "notifier/internal/history/sqlite"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // keeps starts an engine with a history in SQLite.
-func keeps(t *testing.T, srv *redistest.Server, s *sink, change func(*Options), routes ...*route.Route) (*world, *history.DB) {
+func keeps(t *testing.T, srv *testkit.Redis, s *sink, change func(*Options), routes ...*route.Route) (*world, *history.DB) {
 	t.Helper()
 	d, err := history.Open(history.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "history.db")})
 	if err != nil {
@@ -54,7 +54,7 @@ func rowsOf(t *testing.T, d *history.DB, q history.Query, n int) []history.Row {
 
 func TestWhatIsErasedIsNowhere(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	s := newSink(100)
 	s.answer = func(n *notice.Notice) notice.Result {
 		if n.URL == "https://dead.example/x" {
@@ -110,7 +110,7 @@ func TestWhatIsErasedIsNowhere(t *testing.T) {
 // A repeated schedule call finds the tombstone of a notice that was trimmed, until that is erased.
 func TestEraseRemovesTombstones(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	s := newSink(100)
 	own := testRoute("own", "app1:own")
 	own.Target.Kind = route.KindNotice
@@ -158,7 +158,7 @@ func TestEraseRemovesTombstones(t *testing.T) {
 // Nothing but the list has an ending where Redis keeps nothing.
 func TestWithoutRetentionEachEndingHasItsRow(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	s := newSink(100)
 	w, d := keeps(t, srv, s, func(o *Options) { o.Retention = 0 }, testRoute("r", "app1"))
 	for _, id := range []string{"1", "2", "3"} {
@@ -193,7 +193,7 @@ func TestWhatIsPutBackIsCountedOn(t *testing.T) {
 				}
 				return notice.DeadResult(notice.ReasonGone, "no")
 			}
-			w, d := keeps(t, redistest.Shared(t), s, func(o *Options) { o.Retention = retention }, testRoute("r", "app1"))
+			w, d := keeps(t, testkit.SharedRedis(t), s, func(o *Options) { o.Retention = retention }, testRoute("r", "app1"))
 			if _, err := w.Schedule(t.Context(), store.Request{Key: key, Content: notice.Content{Body: []byte("1")}}); err != nil {
 				t.Fatal(err)
 			}
@@ -219,7 +219,7 @@ func TestWhatIsPutBackIsCountedOn(t *testing.T) {
 				}
 			}
 			deliver.Store(true)
-			if _, err := w.Redrive(t.Context(), key); err != nil {
+			if _, err := w.Redrive(t.Context(), key, notice.Expiry{}); err != nil {
 				t.Fatal(err)
 			}
 			var got []string
@@ -243,13 +243,14 @@ func TestHistoryOfAnotherServiceIsRefused(t *testing.T) {
 	onDatabaseURLs(t, func(t *testing.T, url string) {
 		d, same := openHistory(t, url), openHistory(t, url)
 		theirs := newSink(100)
-		first := start(t, redistest.Shared(t), theirs, func(o *Options) { o.History = History{DB: d, Backlog: 1000} }, testRoute("r", "app1"))
+		first := start(t, testkit.SharedRedis(t), theirs, func(o *Options) { o.History = History{DB: d, Backlog: 1000} },
+			testRoute("r", "app1"))
 		first.put(t, 3, func(i int) store.Request { return store.Request{Key: key(i)} })
 		theirs.await(t, 3)
 		rowsOf(t, d, history.Query{}, 3)
 
 		s := newSink(100)
-		second := start(t, redistest.Shared(t), s, func(o *Options) { o.History = History{DB: same, Backlog: 1000} }, testRoute("r", "app1"))
+		second := start(t, testkit.SharedRedis(t), s, func(o *Options) { o.History = History{DB: same, Backlog: 1000} }, testRoute("r", "app1"))
 		if _, err := second.MakeReplay(t.Context(), asked(func(r *history.Replay) { r.Outcomes = outcomes(notice.EndDelivered) }),
 			false); !errors.Is(err, history.ErrForeign) {
 			t.Errorf("makes a replay: %v", err)

@@ -9,8 +9,8 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // Redis took all leases for lapsed while the handlers ran: its clock went ahead,
@@ -18,7 +18,7 @@ import (
 // instance claims the notices again, and knows that it works on them.
 func TestWhatIsInHandIsNotHandledASecondTime(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	ctx := context.Background()
 	const n = 20
 	g := newGot(2 * n)

@@ -4,15 +4,14 @@ import (
 	"context"
 	"time"
 
-	"notifier/internal/health"
-	"notifier/internal/holds"
 	"notifier/internal/keys"
+	"notifier/internal/receivers"
 	"notifier/internal/store"
 )
 
 // PauseReceiver pauses a receiver for a client until a time, or until it is resumed if the time is zero; see
-// [holds.Holds.Pause]. The error is a *[store.FullError] if the client has used up its share.
-func (e *Engine) PauseReceiver(ctx context.Context, client string, r holds.Receiver, until time.Time, over time.Duration) error {
+// [receivers.Holds.Pause]. The error is a *[store.FullError] if the client has used up its share.
+func (e *Engine) PauseReceiver(ctx context.Context, client string, r receivers.Receiver, until time.Time, over time.Duration) error {
 	if err := e.known(ctx); err != nil {
 		return err
 	}
@@ -21,7 +20,7 @@ func (e *Engine) PauseReceiver(ctx context.Context, client string, r holds.Recei
 
 // ResumeReceiver ends the pause of a receiver, and spreads its held notices over a duration. It reports whether the
 // receiver was paused.
-func (e *Engine) ResumeReceiver(ctx context.Context, r holds.Receiver, over time.Duration) (paused bool, err error) {
+func (e *Engine) ResumeReceiver(ctx context.Context, r receivers.Receiver, over time.Duration) (paused bool, err error) {
 	if err := e.known(ctx); err != nil {
 		return false, err
 	}
@@ -30,15 +29,15 @@ func (e *Engine) ResumeReceiver(ctx context.Context, r holds.Receiver, over time
 
 // LimitReceiver sets the limits of a host for a client; limits of 0 are removed. The error is a *[store.FullError] if the
 // client has used up its share.
-func (e *Engine) LimitReceiver(ctx context.Context, client string, l holds.Limit) error {
+func (e *Engine) LimitReceiver(ctx context.Context, client string, l receivers.Limit) error {
 	if err := e.known(ctx); err != nil {
 		return err
 	}
 	return e.holds.SetLimit(ctx, e.maker(client), l)
 }
 
-func (e *Engine) maker(client string) holds.Maker {
-	return holds.Maker{Client: client, Most: e.share(store.MaxReceivers)}
+func (e *Engine) maker(client string) receivers.Author {
+	return receivers.Author{Client: client, Most: e.share(store.MaxReceivers)}
 }
 
 // share returns the part of a bound that each configured client has to itself, so that no client can use up that of another.
@@ -46,7 +45,7 @@ func (e *Engine) share(bound int) int { return max(1, bound/max(1, len(e.o.Clien
 
 // Holds returns the pauses and limits as they are now in Redis. While they cannot be read, it returns what this instance
 // knows.
-func (e *Engine) Holds(ctx context.Context) (*holds.Table, error) {
+func (e *Engine) Holds(ctx context.Context) (*receivers.HoldTable, error) {
 	if err := e.known(ctx); err != nil {
 		return nil, err
 	}
@@ -78,7 +77,7 @@ func byPrefix(c map[keys.Partition]int64) map[string]int64 {
 }
 
 // LastHour returns the attempts of receivers in the last hour, by prefix of the route and receiver.
-func (e *Engine) LastHour(ctx context.Context) (map[string]map[string]health.Hour, error) {
+func (e *Engine) LastHour(ctx context.Context) (map[string]map[string]receivers.Hour, error) {
 	if err := e.known(ctx); err != nil {
 		return nil, err
 	}

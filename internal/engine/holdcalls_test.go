@@ -8,13 +8,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/holds"
 	"notifier/internal/keys"
 	"notifier/internal/move"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
+	"notifier/internal/receivers"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 func callbackRoute() *route.Route {
@@ -29,7 +29,7 @@ func to(key, host string) store.Request {
 }
 
 // heldNow returns how many notices a pause holds.
-func (w *world) heldNow(t *testing.T, r holds.Receiver) (n int64) {
+func (w *world) heldNow(t *testing.T, r receivers.Receiver) (n int64) {
 	t.Helper()
 	counts, err := w.HeldCounts(t.Context(), []string{r.String()})
 	if err != nil {
@@ -46,11 +46,11 @@ func (w *world) heldNow(t *testing.T, r holds.Receiver) (n int64) {
 func TestPausedHostHoldsItsNotices(t *testing.T) {
 	t.Parallel()
 	const n = 2000
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	a, b := newSink(2*n), newSink(2*n)
 	w := start(t, srv, a, nil, callbackRoute())
 	other := start(t, srv, b, nil, callbackRoute())
-	host := holds.Receiver{Host: "down.example"}
+	host := receivers.Receiver{Host: "down.example"}
 	if err := w.PauseReceiver(t.Context(), "", host, time.Time{}, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -101,10 +101,10 @@ func TestPausedHostHoldsItsNotices(t *testing.T) {
 func TestPauseEndsByItsTime(t *testing.T) {
 	t.Parallel()
 	s := newSink(100)
-	w := start(t, redistest.Shared(t), s, nil, callbackRoute())
-	shop := holds.Receiver{Host: "shop.example:443", Prefix: "app1:trans"}
-	buyer := holds.Receiver{Audience: "buyer-7"}
-	for _, r := range []holds.Receiver{shop, buyer} {
+	w := start(t, testkit.SharedRedis(t), s, nil, callbackRoute())
+	shop := receivers.Receiver{Host: "shop.example:443", Prefix: "app1:trans"}
+	buyer := receivers.Receiver{Audience: "buyer-7"}
+	for _, r := range []receivers.Receiver{shop, buyer} {
 		if err := w.PauseReceiver(t.Context(), "", r, time.Now().Add(3*time.Second), 0); err != nil {
 			t.Fatal(err)
 		}
@@ -131,10 +131,10 @@ func TestPauseEndsByItsTime(t *testing.T) {
 // A held notice leaves the list when it is fired, cancelled, replaced and rescheduled. A stale entry changes nothing.
 func TestHeldNoticeLeavesTheList(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	s := newSink(100)
 	w := start(t, srv, s, nil, callbackRoute())
-	ctx, host := t.Context(), holds.Receiver{Host: "down.example"}
+	ctx, host := t.Context(), receivers.Receiver{Host: "down.example"}
 	if err := w.PauseReceiver(ctx, "", host, time.Time{}, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -186,10 +186,10 @@ func TestHeldNoticeLeavesTheList(t *testing.T) {
 func TestReshardKeepsHeldNotices(t *testing.T) {
 	t.Parallel()
 	const n = 200
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	s := newSink(n)
 	w := start(t, srv, s, nil, callbackRoute())
-	ctx, host := context.Background(), holds.Receiver{Host: "down.example"}
+	ctx, host := context.Background(), receivers.Receiver{Host: "down.example"}
 	if err := w.PauseReceiver(ctx, "", host, time.Time{}, 0); err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,9 @@ import (
 
 	"notifier/internal/move"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // hookLog is a handler that refuses the notices of app1, and records the calls of the hook's route.
@@ -50,17 +50,14 @@ func (l *hookLog) Handle(_ context.Context, r *route.Route, n *notice.Notice) no
 // await waits until the deaths of n notices have reached the hook, and fails if one came twice.
 func (l *hookLog) await(t *testing.T, n int) {
 	t.Helper()
-	for until := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) { // sleep: the step of a poll that has a deadline
+	testkit.Await(t, func() error {
 		l.mu.Lock()
-		have := len(l.ids)
-		l.mu.Unlock()
-		if have >= n {
-			break
+		defer l.mu.Unlock()
+		if have := len(l.ids); have < n {
+			return fmt.Errorf("%d deaths reached the hook, want %d", have, n)
 		}
-		if time.Now().After(until) {
-			t.Fatalf("%d deaths reached the hook, want %d", have, n)
-		}
-	}
+		return nil
+	})
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	keys := map[any]int{}
@@ -81,7 +78,7 @@ func hooked() []*route.Route {
 // An entry stays in its outbox although its notice was scheduled, as after a kill between the two steps.
 func TestDeathIsSentOnceAfterAKill(t *testing.T) {
 	t.Parallel()
-	srv, l := redistest.Shared(t), &hookLog{}
+	srv, l := testkit.SharedRedis(t), &hookLog{}
 	a := start(t, srv, l, nil, hooked()...)
 	const n = 50
 	var texts []any
@@ -101,27 +98,25 @@ func TestDeathIsSentOnceAfterAKill(t *testing.T) {
 // emptied waits until all outboxes of hooks are empty.
 func (w *world) emptied(t *testing.T) {
 	t.Helper()
-	for until := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) { // sleep: the step of a poll that has a deadline
+	testkit.Await(t, func() error {
 		left := int64(0)
 		for shard := range w.store.Space().Places() {
 			n, err := w.store.DeathsWaiting(t.Context(), shard)
 			if err != nil {
-				t.Fatal(err)
+				return err
 			}
 			left += n
 		}
-		if left == 0 {
-			return
+		if left > 0 {
+			return fmt.Errorf("%d deaths are left", left)
 		}
-		if time.Now().After(until) {
-			t.Fatalf("%d deaths are left", left)
-		}
-	}
+		return nil
+	})
 }
 
 func TestDeadLettersReachTheHook(t *testing.T) {
 	t.Parallel()
-	srv, l := redistest.Shared(t), &hookLog{}
+	srv, l := testkit.SharedRedis(t), &hookLog{}
 	a := start(t, srv, l, nil, hooked()...)
 	start(t, srv, l, nil, hooked()...)
 	start(t, srv, l, nil, hooked()...)
@@ -148,7 +143,7 @@ func TestDeadLettersReachTheHook(t *testing.T) {
 // A notice that is in flight during a reshard dies in its old shard.
 func TestDeathInOldShardReachesTheHook(t *testing.T) {
 	t.Parallel()
-	srv, l := redistest.Start(t), &hookLog{hold: make(chan struct{})}
+	srv, l := testkit.StartRedis(t), &hookLog{hold: make(chan struct{})}
 	a := start(t, srv, l, nil, hooked()...)
 	const n = 10
 	a.put(t, n, func(i int) store.Request { return store.Request{Key: key(i)} })
@@ -196,7 +191,7 @@ func (l *downLog) told() (events []string) {
 
 func TestHookLearnsOnceThatReceiverIsDownAndUp(t *testing.T) {
 	t.Parallel()
-	srv, l := redistest.Shared(t), &downLog{}
+	srv, l := testkit.SharedRedis(t), &downLog{}
 	routes := func() []*route.Route {
 		list := hooked()
 		list[0].OnDown = time.Millisecond

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/redistest"
 	"notifier/internal/route"
+	"notifier/internal/testkit"
 )
 
 // TestIdleInstancesSendFewCommands limits the commands per second that idle instances send together, and the commands
@@ -26,7 +26,7 @@ func TestIdleInstancesSendFewCommands(t *testing.T) {
 func idle(t *testing.T, instances, routes, sent, inScripts int) {
 	const counted = 30 * time.Second        // the interval of the rarest work
 	const allowed = counted + 2*time.Second // work of each second may come 31 times in such an interval
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	var all []*world
 	for range instances {
 		var list []*route.Route

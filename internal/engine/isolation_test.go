@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // merchants are receivers that note how late each notice came.
@@ -50,7 +50,7 @@ func newMerchants(t *testing.T, n int) *merchants {
 // of notices is due at once for a merchant that hangs. It returns the p50 and p99 of the good ones.
 func lateness(t *testing.T, hanging int) (p50, p99 time.Duration) {
 	const good, warm, every = 500, 100, 5 * time.Millisecond
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	m := newMerchants(t, 10)
 	hold := make(chan struct{})
 	dead := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // Claims once repeated for ever at a size that Redis's buffers did not allow.
@@ -22,7 +22,7 @@ func TestLargeNoticesPassSmallBuffers(t *testing.T) {
 	for _, limit := range []string{"client-output-buffer-limit normal 1mb 1mb 0", "maxmemory-clients 600kb"} {
 		t.Run(limit, func(t *testing.T) {
 			const n = 400
-			srv := redistest.Start(t, redistest.WithConfig(limit))
+			srv := testkit.StartRedis(t, testkit.WithConfig(limit))
 			core, logs := observer.New(zap.ErrorLevel)
 			h, attempts := newSink(2*n), make(chan int, 2*n)
 			h.answer = func(n *notice.Notice) notice.Result {

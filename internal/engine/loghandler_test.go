@@ -12,10 +12,10 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/dispatch"
+	"notifier/internal/fleet"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
-	"notifier/internal/stats"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // testLog collects the keys of delivered lines, or refuses lines with err.
@@ -80,14 +80,14 @@ func TestLogHandlerDefersNoticeWhoseLineIsNotWritten(t *testing.T) {
 func TestNoticesOfLogTargetWaitForTheLog(t *testing.T) {
 	t.Parallel()
 	out := &testLog{err: errors.New("its reader has stopped reading")}
-	w := start(t, redistest.Shared(t), nil, func(o *Options) {
+	w := start(t, testkit.SharedRedis(t), nil, func(o *Options) {
 		o.Log, o.Handler = out, Handlers(o.Conn, o.Space, nil, nil, out)
 	}, testRoute("r", "app1"))
 	if _, err := w.Schedule(t.Context(), store.Request{Key: key(1)}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "deferred", func() bool { return w.dispatch.Waiting("app1").By[notice.HeldLocal] == 1 })
-	if r := w.Ready(t.Context()); !r.Ready || !slices.ContainsFunc(r.Degraded, func(c stats.Condition) bool {
+	if r := w.Ready(t.Context()); !r.Ready || !slices.ContainsFunc(r.Degraded, func(c fleet.Condition) bool {
 		return strings.Contains(c.Reason, "the log is not written: its reader")
 	}) {
 		t.Errorf("%+v", r)

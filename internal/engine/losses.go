@@ -11,8 +11,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"notifier/internal/fleet"
 	"notifier/internal/notice"
-	"notifier/internal/stats"
 	"notifier/internal/store"
 )
 
@@ -32,6 +32,7 @@ const (
 type losses struct {
 	metrics Metrics
 	logger  *zap.Logger
+	alarms  *alarms
 	now     func() time.Time
 	again   chan struct{} // wakes watchData
 	marks   chan struct{} // wakes markLost
@@ -172,6 +173,7 @@ func (l *losses) begin(place int, returned bool) {
 // add adds a loss, or renews it.
 func (l *losses) add(id, text string) {
 	l.metrics.DataLost()
+	l.alarms.dataLost(text)
 	l.list = append(slices.DeleteFunc(l.list, func(x loss) bool { return x.id == id }), loss{id, text, l.now()})
 }
 
@@ -188,9 +190,9 @@ func (l *losses) texts() (texts []string) {
 }
 
 // conditions returns the losses as conditions of /readyz.
-func (l *losses) conditions() (list []stats.Condition) {
+func (l *losses) conditions() (list []fleet.Condition) {
 	for _, text := range l.texts() {
-		list = append(list, stats.Condition{Reason: text, Urgent: true})
+		list = append(list, fleet.Condition{Reason: text, Urgent: true})
 	}
 
 	return list

@@ -12,9 +12,9 @@ import (
 
 	"notifier/internal/history"
 	"notifier/internal/metrics"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // urgent returns the urgent reasons of /readyz.
@@ -39,7 +39,7 @@ func (w *world) counted() int64 {
 // Regression test: FLUSHALL removed all notices without a word, and the history kept the identity of the lost data.
 func TestEmptiedRedisIsReportedByEachInstance(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	var all []*world
 	var logs []*logged.ObservedLogs
 	s := newSink(100)
@@ -105,7 +105,7 @@ func TestEmptiedRedisIsReportedByEachInstance(t *testing.T) {
 // Regression test: after a restart of all instances, none knew that the owner of the history had lost its data.
 func TestHistoryFollowsAfterRestartOfAllInstances(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	s := newSink(10)
 	url := "sqlite://" + filepath.Join(t.TempDir(), "history.db")
 	begin := func() *world {
@@ -140,7 +140,7 @@ func TestHistoryFollowsAfterRestartOfAllInstances(t *testing.T) {
 // Regression test: a service whose address led to an empty Redis for some seconds lost the calls of that time silently.
 func TestVisitToAnotherRedisIsReported(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	core, logs := logged.New(zap.InfoLevel)
 	w := start(t, srv, newSink(10), func(o *Options) { o.Logger = zap.New(core) }, testRoute("r", "app1"))
 	w.put(t, 3, func(i int) store.Request { return store.Request{Key: key(i), Delay: time.Hour} })
@@ -244,7 +244,7 @@ func TestCountsOfLostDataAreKept(t *testing.T) {
 // Regression test: evicted notices vanished without a word.
 func TestEvictedKeysAreReported(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	core, logs := logged.New(zap.InfoLevel)
 	w := start(t, srv, newSink(10), func(o *Options) { o.Logger = zap.New(core) }, testRoute("r", "app1"))
 	c := srv.Client()
@@ -263,13 +263,13 @@ func TestEvictedKeysAreReported(t *testing.T) {
 		w.watchEvictions(t.Context())
 	}
 	evict("noeviction")
-	if got := w.urgent(); got != "" {
+	if got := w.urgent(); strings.Contains(got, "evicts") { // it may say that Redis is full, which a write of the engine met
 		t.Errorf("without evictions: %s", got)
 	}
 	evict("allkeys-random")
-	if got := w.urgent(); !strings.Contains(got, "Redis evicts notices under maxmemory-policy allkeys-random: ") {
-		t.Errorf("%s", got)
-	}
+	eventually(t, "the reason of evictions", func() bool {
+		return strings.Contains(w.urgent(), "Redis evicts notices under maxmemory-policy allkeys-random: ")
+	})
 	if n := logs.FilterMessage("Redis evicts keys, notices are lost").Len(); n != 1 {
 		t.Errorf("%d lines", n)
 	}
@@ -279,7 +279,7 @@ func TestEvictedKeysAreReported(t *testing.T) {
 func TestUnwritableHistoryIsACondition(t *testing.T) {
 	t.Parallel()
 	s := newSink(10)
-	w := start(t, redistest.Shared(t), s, func(o *Options) {
+	w := start(t, testkit.SharedRedis(t), s, func(o *Options) {
 		o.Logger = zap.NewNop()
 		o.History = History{DB: openHistory(t, "sqlite://"+filepath.Join(t.TempDir(), "none", "history.db")), Backlog: 3}
 	}, testRoute("r", "app1"))

@@ -11,8 +11,8 @@ import (
 	logged "go.uber.org/zap/zaptest/observer"
 
 	"notifier/internal/metrics"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // A master of a cluster that lost its data is reported for each of its shards, with the notices that were pending there,
@@ -22,7 +22,7 @@ func TestEmptiedMasterIsReportedForItsShards(t *testing.T) {
 	for name, withMeta := range map[string]bool{"with notifier:meta": true, "without notifier:meta": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a, b := redistest.StartCluster(t, 8191)
+			a, b := testkit.StartCluster(t, 8191)
 			core, logs := logged.New(zap.ErrorLevel)
 			w := startClusterWith(t, a, 4, func(o *Options) {
 				o.Handler, o.Logger, o.Metrics = newSink(100), zap.New(core), metrics.New(metrics.Options{})

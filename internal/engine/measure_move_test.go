@@ -21,8 +21,8 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/move"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/test/record"
 )
 
@@ -33,7 +33,7 @@ import (
 // machine may be busy. Lost or duplicate notices fail.
 func TestMeasureReshard(t *testing.T) {
 	t.Parallel()
-	m := &measurement{t: t, srv: redistest.Start(t), notices: number(t, "RESHARD_NOTICES", 1_000_000),
+	m := &measurement{t: t, srv: testkit.StartRedis(t), notices: number(t, "RESHARD_NOTICES", 1_000_000),
 		drain: number(t, "RESHARD_DRAIN", 100_000)}
 	began := time.Now()
 	m.moves()

@@ -21,10 +21,9 @@ import (
 
 	"notifier/internal/history"
 	"notifier/internal/notice"
-	"notifier/internal/pgtest"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/test/record"
 )
 
@@ -48,7 +47,7 @@ func number(t *testing.T, name string, otherwise int) int {
 // goals are only printed, because the machine may be busy. Wrong rows fail.
 func TestMeasureHistory(t *testing.T) {
 	t.Parallel()
-	m := &measurement{t: t, srv: redistest.Start(t), pg: pgtest.Start(t),
+	m := &measurement{t: t, srv: testkit.StartRedis(t), pg: testkit.StartPostgres(t),
 		drain: number(t, "HISTORY_DRAIN", 100_000), pairs: number(t, "HISTORY_PAIRS", 7), notices: number(t, "HISTORY_NOTICES", 1_000_000),
 		turn: time.Duration(number(t, "HISTORY_TURN", 60)) * time.Second}
 	began := time.Now()
@@ -70,8 +69,8 @@ func TestMeasureHistory(t *testing.T) {
 // measurement is one run.
 type measurement struct {
 	t            *testing.T
-	srv          *redistest.Server
-	pg           *pgtest.Server
+	srv          *testkit.Redis
+	pg           *testkit.Postgres
 	drain, pairs int
 	notices      int
 	turn         time.Duration

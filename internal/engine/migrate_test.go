@@ -9,7 +9,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/move"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // Producers of plain timers that go on as ever on the old side keep the new one from
@@ -17,7 +17,7 @@ import (
 // next run.
 func TestAMigrationEndsThoughPlainTimersAreSetAllTheTime(t *testing.T) {
 	t.Parallel()
-	from, to, h := redistest.Start(t), redistest.Start(t), newGot(100_000)
+	from, to, h := testkit.StartRedis(t), testkit.StartRedis(t), newGot(100_000)
 	adopts := testRoute("r", "app1")
 	adopts.Adopt = true
 	a, b := start(t, from, h, nil, adopts), start(t, to, h, nil, adopts)
@@ -46,9 +46,9 @@ func TestAMigrationEndsThoughPlainTimersAreSetAllTheTime(t *testing.T) {
 		producer.Wait()
 	})
 	defer end()
-	for from.Client().ZCard(ctx, a.store.Space().Shadow(keys.Partition{Prefix: "app1"})).Val() < 20 {
-		time.Sleep(time.Millisecond) // sleep: the step of a poll that ends with the test
-	}
+	eventually(t, "20 notices are pending", func() bool {
+		return from.Client().ZCard(ctx, a.store.Space().Shadow(keys.Partition{Prefix: "app1"})).Val() >= 20
+	})
 	o := move.MigrateOptions{From: a.o.Conn, To: b.o.Conn, Names: [2]string{"old", "new"}, Namespace: from.Namespace(),
 		MaxSkew: 50 * time.Millisecond, Wait: time.Second}
 	done, err := move.Migrate(ctx, o)

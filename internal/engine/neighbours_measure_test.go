@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/holds"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
+	"notifier/internal/receivers"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // neighbours handles the notices whose lateness is measured, whose type is "up". Others fail and are retried in an hour.
@@ -73,12 +73,12 @@ func (h *neighbours) p99(t *testing.T, w *world, rate int, window time.Duration,
 //	go test -tags measure ./internal/engine -run TestMeasurePausedHost -v -timeout 10m
 func TestMeasurePausedHost(t *testing.T) {
 	const rate, window, paused = 300, 6 * time.Second, 2000
-	srv, h := redistest.Start(t), &neighbours{}
+	srv, h := testkit.StartRedis(t), &neighbours{}
 	var all []*world
 	for range 3 {
 		all = append(all, start(t, srv, h, nil, callbackRoute()))
 	}
-	w, host := all[0], holds.Receiver{Host: "down.example"}
+	w, host := all[0], receivers.Receiver{Host: "down.example"}
 	if err := w.PauseReceiver(t.Context(), "", host, time.Time{}, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestMeasureManyOfOneSequence(t *testing.T) {
 	r := callbackRoute()
 	r.Order, r.Ladder = route.OrderSkip, slices.Repeat(notice.Ladder{time.Hour}, 3)
 	h, beside := &neighbours{}, &neighbours{}
-	w, free := start(t, redistest.Start(t), h, nil, r), start(t, redistest.Start(t), beside, nil, r)
+	w, free := start(t, testkit.StartRedis(t), h, nil, r), start(t, testkit.StartRedis(t), beside, nil, r)
 	w.put(t, many, func(i int) store.Request { return to(fmt.Sprintf("app1:shop:paid:one~%d", i), "one.example") })
 	waiting := w.store.Space().Waiting(keys.Partition{Prefix: "app1"})
 	for limit := time.Now().Add(5 * time.Minute); w.srv.Client().ZCard(t.Context(), waiting).Val() < int64(many-1); {

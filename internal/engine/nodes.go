@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/stats"
+	"notifier/internal/fleet"
 	"notifier/internal/wire"
 )
 
@@ -68,7 +68,7 @@ var sweepsAfterReturn = []time.Duration{100 * time.Millisecond, 900 * time.Milli
 const reachTimeout = 500 * time.Millisecond
 
 // unreachable describes the cluster nodes that do not answer and the work that waits for them.
-func (e *Engine) unreachable(ctx context.Context) (list []stats.Condition) {
+func (e *Engine) unreachable(ctx context.Context) (list []fleet.Condition) {
 	if e.o.Conn.Nodes == nil {
 		return nil
 	}
@@ -77,13 +77,13 @@ func (e *Engine) unreachable(ctx context.Context) (list []stats.Condition) {
 	defer cancel()
 	lost := e.store.Wire().Unreached(ctx)
 	for _, l := range lost {
-		list = append(list, stats.Condition{Urgent: true,
+		list = append(list, fleet.Condition{Urgent: true,
 			Reason: fmt.Sprintf("redis node %s: %s; shards %s wait", l.Node, trouble(l.Err), numbers(l.Shards))})
 	}
 
 	for _, addr := range e.o.Conn.Nodes.Away() {
 		if !slices.ContainsFunc(lost, func(l wire.Lost) bool { return l.Node == addr }) {
-			list = append(list, stats.Condition{
+			list = append(list, fleet.Condition{
 				Reason: fmt.Sprintf("redis node %s does not answer; notices with timers on it may be late by the grace", addr)})
 		}
 	}

@@ -8,9 +8,9 @@ import (
 
 	"notifier/internal/dispatch"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // orders are the two kinds of routes that BenchmarkOrder compares.
@@ -20,7 +20,7 @@ var orders = []struct {
 }{{"unordered", route.OrderNone}, {"ordered", route.OrderSkip}}
 
 // benchOrder returns an engine for one route.
-func benchOrder(b *testing.B, srv *redistest.Server, h dispatch.Handler, o route.Order, run bool) *Engine {
+func benchOrder(b *testing.B, srv *testkit.Redis, h dispatch.Handler, o route.Order, run bool) *Engine {
 	b.Helper()
 	r := testRoute("r", "app1")
 	r.Order, r.Concurrency, r.Timeout = o, 512, 10*time.Second
@@ -32,7 +32,7 @@ func benchOrder(b *testing.B, srv *redistest.Server, h dispatch.Handler, o route
 func BenchmarkOrderSchedule(b *testing.B) {
 	for _, o := range orders {
 		b.Run(o.name, func(b *testing.B) {
-			srv := redistest.Start(b)
+			srv := testkit.StartRedis(b)
 			benchCallers(b, srv, benchOrder(b, srv, &quick{}, o.order, false), 64)
 		})
 	}
@@ -43,7 +43,7 @@ func BenchmarkOrderSchedule(b *testing.B) {
 func BenchmarkOrderDrain(b *testing.B) {
 	for _, o := range orders {
 		b.Run(o.name, func(b *testing.B) {
-			srv := redistest.Start(b)
+			srv := testkit.StartRedis(b)
 			n := max(b.N, 2000)
 			q := &quick{all: int64(n), done: make(chan struct{})}
 			drain(b, srv, benchOrder(b, srv, q, o.order, true), n, q.done)
@@ -61,7 +61,7 @@ func (s *slow) Handle(ctx context.Context, r *route.Route, n *notice.Notice) not
 
 // BenchmarkOrderSequence is one sequence of b.N notices that are due at once, at a receiver that takes 1 ms.
 func BenchmarkOrderSequence(b *testing.B) {
-	srv := redistest.Start(b)
+	srv := testkit.StartRedis(b)
 	s := &slow{quick{all: int64(b.N), done: make(chan struct{})}}
 	e := benchOrder(b, srv, s, route.OrderSkip, true)
 	due := time.Now().Add(time.Duration(b.N)*100*time.Microsecond + 500*time.Millisecond)

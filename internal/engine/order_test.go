@@ -11,9 +11,9 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // sequenceLog is a handler that records the attempts of each sequence, and those that overlap.
@@ -82,7 +82,7 @@ func fails(key string, attempt int) bool {
 func TestSequencesAreDeliveredInOrder(t *testing.T) {
 	t.Parallel()
 	const sequences, length = 60, 5
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	l := newSequenceLog(func(n *notice.Notice) notice.Result {
 		if fails(n.Key, n.NextAttempt()) {
 			return notice.RetryResult(notice.ReasonStatus5xx, "no")
@@ -105,7 +105,7 @@ func TestSequencesAreDeliveredInOrder(t *testing.T) {
 		l.check(t, fmt.Sprintf("app1:shop:O%d", i), want)
 	}
 	left := srv.Client().Keys(context.Background(), srv.Namespace()+":{0}:*").Val()
-	if left = redistest.SequenceKeys(left); len(left) > 0 {
+	if left = testkit.SequenceKeys(left); len(left) > 0 {
 		t.Errorf("keys of sequences are left: %v", left)
 	}
 }
@@ -126,7 +126,7 @@ func TestDeadLettersInASequence(t *testing.T) {
 			}
 			return notice.DeliveredResult(200)
 		})
-		w := start(t, redistest.Shared(t), l, nil, orderedRoute(order))
+		w := start(t, testkit.SharedRedis(t), l, nil, orderedRoute(order))
 		for _, id := range []string{"O1", "O2"} {
 			for _, kind := range []string{"created", "paid", "closed"} {
 				w.put(t, 1, func(int) store.Request { return store.Request{Key: "app1:shop:" + kind + ":" + id} })
@@ -140,7 +140,7 @@ func TestDeadLettersInASequence(t *testing.T) {
 			mu.Lock()
 			refused = false
 			mu.Unlock()
-			if _, err := w.Redrive(ctx, "app1:shop:created:O1"); err != nil {
+			if _, err := w.Redrive(ctx, "app1:shop:created:O1", notice.Expiry{}); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := w.Cancel(ctx, "app1:shop:created:O2"); err != nil {
@@ -168,7 +168,7 @@ func TestSuccessorFollowsAChangedHead(t *testing.T) {
 	})
 	r := orderedRoute(route.OrderSkip)
 	r.Ladder = notice.Ladder{time.Hour}
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	w := start(t, srv, l, nil, r)
 	ids := []string{"cancelled", "replaced", "fired"}
 	for _, id := range ids {
@@ -176,12 +176,7 @@ func TestSuccessorFollowsAChangedHead(t *testing.T) {
 		w.put(t, 1, func(int) store.Request { return store.Request{Key: "app1:shop:paid:" + id} })
 	}
 	parked := w.store.Space().Waiting(keys.Partition{Prefix: "app1"})
-	for limit := time.Now().Add(30 * time.Second); srv.Client().ZCard(ctx, parked).Val() < 3; {
-		if time.Now().After(limit) {
-			t.Fatal("the successors are not parked")
-		}
-		time.Sleep(5 * time.Millisecond) // sleep: a poll
-	}
+	eventually(t, "the successors are parked", func() bool { return srv.Client().ZCard(ctx, parked).Val() == 3 })
 
 	if g, err := w.Gauges(ctx); err != nil || len(g.Routes) != 1 || g.Routes[0].Waiting != 3 || g.Routes[0].LongestWait < 0 {
 		t.Errorf("the gauges of three parked notices are %+v, %v", g.Routes, err)

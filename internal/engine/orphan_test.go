@@ -8,18 +8,18 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/client"
-	"notifier/internal/access"
 	"notifier/internal/api"
+	"notifier/internal/auth"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // Notices under a prefix without a route could not be listed, so their keys were unknown.
 func TestOrphansAreListedReadAndCancelled(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	ctx := t.Context()
 	before := startWith(t, srv, newSink(1), "app1", "app2")
 	for _, key := range []string{"app1:m:t:1", "app2:m:t:1", "app2:m:t:2"} {
@@ -29,9 +29,9 @@ func TestOrphansAreListedReadAndCancelled(t *testing.T) {
 	}
 	before.stop()
 	after := startWith(t, srv, newSink(1), "app1")
-	h := httptest.NewServer(api.New(api.Options{Engine: after.Engine, Routes: after.o.Routes, Clients: []access.Client{
-		{Name: "all", Token: "token-of-all", Role: access.Admin}, {Name: "one", Token: "token-of-one", Prefix: "app1", Role: access.Admin},
-		{Name: "two", Token: "token-of-two", Prefix: "app2:m", Role: access.Admin}}}))
+	h := httptest.NewServer(api.New(api.Options{Engine: after.Engine, Routes: after.o.Routes, Clients: []auth.Client{
+		{Name: "all", Token: "token-of-all", Role: auth.Admin}, {Name: "one", Token: "token-of-one", Prefix: "app1", Role: auth.Admin},
+		{Name: "two", Token: "token-of-two", Prefix: "app2:m", Role: auth.Admin}}}))
 	defer h.Close()
 	as := func(token string) *client.Client {
 		c, err := client.New(client.Options{URL: h.URL, Token: token})
@@ -122,7 +122,7 @@ func TestOrphansAreListedReadAndCancelled(t *testing.T) {
 // an orphan, and its retention never ended.
 func TestWhatIsSettledUnderARemovedPrefixIsNoOrphanAndIsTrimmed(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	ctx := t.Context()
 	s := newSink(1)
 	before := startWith(t, srv, s, "app1", "app2")

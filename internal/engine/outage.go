@@ -12,8 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
-	"notifier/internal/node"
-	"notifier/internal/sentinel"
 	"notifier/internal/wire"
 )
 
@@ -27,6 +25,7 @@ const (
 // at intervals, and at the end.
 type outage struct {
 	logger *zap.Logger
+	alarms *alarms
 	every  time.Duration
 
 	began, logged time.Time
@@ -47,6 +46,7 @@ func (o *outage) failed(err error) {
 	}
 
 	o.logged, o.cause = now, cause
+	o.alarms.failed(o.began, cause)
 	fields := []zap.Field{zap.String("cause", cause), zap.Error(err)}
 	if !begins {
 		fields = append(fields, lasting("for", now.Sub(o.began)))
@@ -73,6 +73,7 @@ func (o *outage) over() {
 
 	o.logger.Warn("Redis is available again", lasting("after", time.Since(o.began)))
 	o.began = time.Time{}
+	o.alarms.over()
 }
 
 // trouble returns the reason why Redis is not usable, in a few words. Each kind of refusal has its
@@ -84,7 +85,7 @@ func trouble(err error) string {
 		}
 	}
 
-	if errors.Is(err, sentinel.ErrFailover) {
+	if errors.Is(err, wire.ErrFailover) {
 		return "sentinels are replacing the master, waiting for the new one"
 	}
 
@@ -93,12 +94,12 @@ func trouble(err error) string {
 		return clock.Error()
 	}
 
-	var refused *node.ConnectError
+	var refused *wire.ConnectError
 	if errors.As(err, &refused) {
 		return refused.Error()
 	}
 
-	var malformed *node.MalformedError
+	var malformed *wire.MalformedError
 	if errors.As(err, &malformed) || errors.Is(err, wire.ErrReply) {
 		return "redis sends unexpected replies: check that NOTIFIER_REDIS_URL is the address of a Redis"
 	}
@@ -117,7 +118,7 @@ func lasting(name string, d time.Duration) zap.Field {
 }
 
 func (e *Engine) outage() *outage {
-	return &outage{logger: e.o.Logger, every: cmp.Or(e.o.OutageEvery, outageEvery)}
+	return &outage{logger: e.o.Logger, alarms: e.alarms, every: cmp.Or(e.o.OutageEvery, outageEvery)}
 }
 
 // Failed wakes watchOutages.

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 	logged "go.uber.org/zap/zaptest/observer"
 
-	"notifier/internal/redistest"
 	"notifier/internal/route"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -50,7 +50,7 @@ func TestOutageNamesMaxclientsAndUnexpectedReplies(t *testing.T) {
 func TestRestartIsOneLineOfAllSweeps(t *testing.T) {
 	t.Parallel()
 	core, logs := logged.New(zap.InfoLevel)
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	var routes []*route.Route
 	for i := range 31 {
 		routes = append(routes, testRoute(fmt.Sprintf("r%d", i), fmt.Sprintf("app%d", i)))

@@ -104,7 +104,7 @@ func TestACallLooksAtTheTimerFirst(t *testing.T) {
 		k := fmt.Sprintf("app1:a:redrive:%d", i)
 		dead(k)
 		unseen(k, "new")
-		if ch, err := w.Redrive(ctx, k); err != nil || ch.Done || ch.Before != notice.Scheduled {
+		if ch, err := w.Redrive(ctx, k, notice.Expiry{}); err != nil || ch.Done || ch.Before != notice.Scheduled {
 			t.Errorf("redrive: %+v, %v", ch, err)
 		}
 		pending(k, "new")

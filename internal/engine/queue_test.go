@@ -11,9 +11,9 @@ import (
 
 	"notifier/internal/notice"
 	"notifier/internal/queue"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 func queueRoute(name, prefix string, target route.Target, ack route.AckKind) *route.Route {
@@ -46,7 +46,7 @@ func pop(t *testing.T, c *redis.Client, list string) entry {
 
 func TestListAndStreamTakeNotices(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	w := start(t, srv, &queue.Handler{}, nil,
 		queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.Ack2xx),
 		queueRoute("s", "app2", route.Target{Kind: route.KindStream, Key: "events", MaxLen: 100}, route.Ack2xx))
@@ -86,7 +86,7 @@ func TestListAndStreamTakeNotices(t *testing.T) {
 
 func TestAnEntryThatIsRefusedIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	w := start(t, srv, &queue.Handler{}, nil,
 		queueRoute("bad", "app1:bad", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport),
 		queueRoute("dead", "app1:dead", route.Target{Kind: route.KindStream, Key: "jobs"}, route.Ack2xx))
@@ -112,7 +112,7 @@ func TestAnEntryThatIsRefusedIsTriedAgain(t *testing.T) {
 	if err := srv.Client().Del(ctx, "jobs").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := w.Redrive(ctx, "app1:bad:x:1"); err != nil || !c.Done {
+	if c, err := w.Redrive(ctx, "app1:bad:x:1", notice.Expiry{}); err != nil || !c.Done {
 		t.Fatal(c, err)
 	}
 	if e := pop(t, srv.Client(), "jobs"); e.Attempt != 4 {

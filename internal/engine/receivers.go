@@ -7,8 +7,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/health"
 	"notifier/internal/pace"
+	"notifier/internal/receivers"
 )
 
 const (
@@ -25,24 +25,24 @@ const (
 	scanLate  = 2 * time.Minute
 )
 
-// receivers maintains the health of receivers: see package health.
-type receivers struct {
+// receiverHealth maintains the health of receivers: see package receivers.
+type receiverHealth struct {
 	e       *Engine
-	tracker *health.Tracker
+	tracker *receivers.Tracker
 }
 
-func newReceivers(e *Engine) *receivers {
-	t := health.NewTracker()
+func newReceivers(e *Engine) *receiverHealth {
+	t := receivers.NewTracker()
 	t.Logger = e.o.Logger
-	return &receivers{e: e, tracker: t}
+	return &receiverHealth{e: e, tracker: t}
 }
 
-func (r *receivers) store() *health.Store {
-	return &health.Store{Wire: r.e.store.Wire()}
+func (r *receiverHealth) store() *receivers.HealthStore {
+	return &receivers.HealthStore{Wire: r.e.store.Wire()}
 }
 
 // publish writes changes until ctx ends, and all that are left then.
-func (r *receivers) publish(ctx context.Context) error {
+func (r *receiverHealth) publish(ctx context.Context) error {
 	sync := time.Now().Add(syncEvery)
 	for pace.Wait(ctx, healthEvery) {
 		due := time.Now().After(sync)
@@ -64,7 +64,7 @@ func (r *receivers) publish(ctx context.Context) error {
 }
 
 // write writes once, within a time. Changes of a failed write are included in the next one.
-func (r *receivers) write(ctx context.Context, within time.Duration, do func(ctx context.Context) error) {
+func (r *receiverHealth) write(ctx context.Context, within time.Duration, do func(ctx context.Context) error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	if r.tracker.Changed() && r.e.store.Layout.Known(ctx) != nil { // another Redis answers, with another layout
@@ -78,8 +78,8 @@ func (r *receivers) write(ctx context.Context, within time.Duration, do func(ctx
 
 // scan counts, until ctx ends, the notices that wait for failing receivers. Only one instance does
 // so.
-func (r *receivers) scan(ctx context.Context) error {
-	s := &health.Scanner{Store: r.store(), Notices: r}
+func (r *receiverHealth) scan(ctx context.Context) error {
+	s := &receivers.Scanner{Store: r.store(), Notices: r}
 	for pace.Wait(ctx, scanEvery) {
 		if !r.tracker.Failing() {
 			continue
@@ -99,17 +99,17 @@ func (r *receivers) scan(ctx context.Context) error {
 }
 
 // mine returns the routes whose waiting notices this instance counts.
-func (r *receivers) mine(list []health.Route) []health.Route {
+func (r *receiverHealth) mine(list []receivers.RouteHealth) []receivers.RouteHealth {
 	id := r.e.fleet.View().Preferred("health of receivers")
 	if id == "" || id == r.e.Self() {
 		return list
 	}
 
-	return slices.DeleteFunc(list, func(h health.Route) bool { return r.e.Now().Sub(h.Counted) < scanLate })
+	return slices.DeleteFunc(list, func(h receivers.RouteHealth) bool { return r.e.Now().Sub(h.Counted) < scanLate })
 }
 
-// Pending implements health.Notices.
-func (r *receivers) Pending(ctx context.Context, prefix, cursor string) (list []health.Waiter, read int, next string, err error) {
+// Pending implements receivers.Notices.
+func (r *receiverHealth) Pending(ctx context.Context, prefix, cursor string) (list []receivers.Waiter, read int, next string, err error) {
 	if err := r.e.known(ctx); err != nil {
 		return nil, 0, "", err
 	}
@@ -126,13 +126,13 @@ func (r *receivers) Pending(ctx context.Context, prefix, cursor string) (list []
 			break
 		}
 
-		list = append(list, health.Waiter{Receiver: health.ReceiverOf(rt, f.URL), Next: f.NextAttemptAt(), Failed: f.AttemptsMade > 0})
+		list = append(list, receivers.Waiter{Receiver: receivers.ReceiverOf(rt, f.URL), Next: f.NextAttemptAt(), Failed: f.AttemptsMade > 0})
 	}
 
 	return list, page.Looked, page.Cursor, nil
 }
 
-func (r *receivers) read(ctx context.Context) ([]health.Route, error) {
+func (r *receiverHealth) read(ctx context.Context) ([]receivers.RouteHealth, error) {
 	var prefixes []string
 	for _, rt := range r.e.o.Routes.All() {
 		prefixes = append(prefixes, rt.Prefix)
@@ -143,7 +143,7 @@ func (r *receivers) read(ctx context.Context) ([]health.Route, error) {
 
 // failingLong returns a function for the number of receivers of a prefix that have failed for long;
 // -1 if unknown.
-func (r *receivers) failingLong(ctx context.Context) func(prefix string) int {
+func (r *receiverHealth) failingLong(ctx context.Context) func(prefix string) int {
 	list, err := r.read(ctx)
 	return func(prefix string) int {
 		if err != nil {
@@ -152,7 +152,7 @@ func (r *receivers) failingLong(ctx context.Context) func(prefix string) int {
 
 		for i := range list {
 			if list[i].Prefix == prefix {
-				return list[i].Failing(r.e.Now().Add(-health.FailingLong))
+				return list[i].Failing(r.e.Now().Add(-receivers.FailingLong))
 			}
 		}
 
@@ -161,7 +161,7 @@ func (r *receivers) failingLong(ctx context.Context) func(prefix string) int {
 }
 
 // Health returns the health of the receivers of each route.
-func (e *Engine) Health(ctx context.Context) ([]health.Route, error) {
+func (e *Engine) Health(ctx context.Context) ([]receivers.RouteHealth, error) {
 	if err := e.known(ctx); err != nil {
 		return nil, err
 	}
@@ -169,9 +169,9 @@ func (e *Engine) Health(ctx context.Context) ([]health.Route, error) {
 }
 
 // ReceiverDay returns the attempts of a receiver in the last day.
-func (e *Engine) ReceiverDay(ctx context.Context, prefix, receiver string) (health.Day, error) {
+func (e *Engine) ReceiverDay(ctx context.Context, prefix, receiver string) (receivers.Day, error) {
 	if err := e.known(ctx); err != nil {
-		return health.Day{}, err
+		return receivers.Day{}, err
 	}
 	return e.receivers.store().Day(ctx, prefix, receiver)
 }

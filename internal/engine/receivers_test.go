@@ -5,18 +5,18 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/health"
 	"notifier/internal/notice"
 	"notifier/internal/queue"
-	"notifier/internal/redistest"
+	"notifier/internal/receivers"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // The receiver of a list is the list: it fails while its consumer rejects notices.
 func TestHealthOfListIsThatOfItsTarget(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	r := queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "rejects"}, route.AckReport)
 	w := start(t, srv, &queue.Handler{}, nil, r)
 	if _, err := w.Schedule(t.Context(), store.Request{Key: key(1)}); err != nil {
@@ -27,7 +27,7 @@ func TestHealthOfListIsThatOfItsTarget(t *testing.T) {
 		Result: notice.Result{Outcome: notice.OutcomeRetry, Reason: notice.ReasonRejected}}); err != nil {
 		t.Fatal(err)
 	}
-	var got health.Receiver
+	var got receivers.Health
 	eventually(t, "the health of the list", func() bool {
 		list, err := w.Health(t.Context())
 		if err != nil || len(list[0].Receivers) == 0 {
@@ -45,12 +45,12 @@ func TestHealthOfListIsThatOfItsTarget(t *testing.T) {
 // ended for two minutes.
 func TestOneInstanceCountsWaitingNotices(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	a := start(t, srv, newSink(1), nil, testRoute("r", "app1"))
 	b := start(t, srv, newSink(1), nil, testRoute("r", "app1"))
 	counts := func(counted time.Time) (n int) {
 		for _, w := range []*world{a, b} {
-			n += len(w.receivers.mine([]health.Route{{Prefix: "app1", Counted: counted}}))
+			n += len(w.receivers.mine([]receivers.RouteHealth{{Prefix: "app1", Counted: counted}}))
 		}
 		return n
 	}
@@ -63,12 +63,12 @@ func TestOneInstanceCountsWaitingNotices(t *testing.T) {
 // The metric counts receivers that have failed for more than 15 minutes.
 func TestFailingLongCountsReceivers(t *testing.T) {
 	t.Parallel()
-	w := start(t, redistest.Shared(t), newSink(1), nil, testRoute("r", "app1"))
+	w := start(t, testkit.SharedRedis(t), newSink(1), nil, testRoute("r", "app1"))
 	now := time.Now()
-	fails := health.NewTracker()
-	for name, since := range map[string]time.Duration{"long:443": health.FailingLong + time.Second,
-		"short:443": health.FailingLong - time.Minute} {
-		fails.Observe("app1", name, health.Attempt{At: now.Add(-since), Failed: true})
+	fails := receivers.NewTracker()
+	for name, since := range map[string]time.Duration{"long:443": receivers.FailingLong + time.Second,
+		"short:443": receivers.FailingLong - time.Minute} {
+		fails.Observe("app1", name, receivers.Attempt{At: now.Add(-since), Failed: true})
 	}
 	if err := w.receivers.store().Write(t.Context(), fails); err != nil {
 		t.Fatal(err)
@@ -81,20 +81,20 @@ func TestFailingLongCountsReceivers(t *testing.T) {
 // Receivers that failed once and recovered just before the instance stops are not failing afterwards.
 func TestStopWritesHealthOfAllReceivers(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	w := start(t, srv, newSink(1), nil, testRoute("r", "app1"))
 	const hosts = 400
 	eventually(t, "the instance writes", func() bool {
-		w.receivers.tracker.Observe("app1", "first:443", health.Attempt{At: time.Now(), Failed: true})
+		w.receivers.tracker.Observe("app1", "first:443", receivers.Attempt{At: time.Now(), Failed: true})
 		list, err := w.Health(t.Context())
 		return err == nil && len(list[0].Receivers) == 1
 	})
 	now := time.Now()
 	for i := range hosts {
-		w.receivers.tracker.Observe("app1", fmt.Sprintf("h%d:443", i), health.Attempt{At: now.Add(-time.Second), Failed: true})
+		w.receivers.tracker.Observe("app1", fmt.Sprintf("h%d:443", i), receivers.Attempt{At: now.Add(-time.Second), Failed: true})
 	}
 	for i := range hosts {
-		w.receivers.tracker.Observe("app1", fmt.Sprintf("h%d:443", i), health.Attempt{At: now, Status: 200})
+		w.receivers.tracker.Observe("app1", fmt.Sprintf("h%d:443", i), receivers.Attempt{At: now, Status: 200})
 	}
 	w.stop()
 

@@ -11,7 +11,6 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/reconcile"
 	"notifier/internal/route"
-	"notifier/internal/stats"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -121,19 +120,36 @@ func (e *Engine) Release(ctx context.Context, prefix string) error {
 		return fmt.Errorf("%s: %w", prefix, store.ErrHandled)
 	}
 
-	return e.store.Layout.Release(ctx, prefix)
+	if err := e.store.Layout.Release(ctx, prefix); err != nil {
+		return err
+	}
+
+	_ = e.heartbeats().Forget(ctx, prefix) // what remains is overwritten when a worker records the prefix again
+	return nil
 }
 
-// Recorded returns the prefixes that are recorded for workers, sorted, with the number of workers that handle each.
-func (e *Engine) Recorded(ctx context.Context) ([]stats.Recorded, error) {
+// Recorded returns the prefixes that are recorded for workers, sorted, with the number of workers that handle each. In a
+// cluster, if the node that stores the workers does not answer, it returns the known prefixes with an unknown number.
+func (e *Engine) Recorded(ctx context.Context) ([]fleet.Recorded, error) {
 	if err := e.known(ctx); err != nil {
 		return nil, err
 	}
-	if err := e.store.Layout.Known(ctx); err != nil { // a worker may have recorded a prefix since the last call
-		return nil, err
+
+	var list []fleet.Recorded
+	err := e.store.Layout.Known(ctx) // a worker may have recorded a prefix since the last call
+	if err == nil {
+		list, err = e.heartbeats().Workers(ctx, e.store.Layout.Recorded())
 	}
 
-	return e.heartbeats().Workers(ctx, e.store.Layout.Recorded())
+	if e.o.Conn.Masters == nil || !errors.Is(err, wire.ErrUnavailable) {
+		return list, err
+	}
+
+	for _, p := range e.store.Layout.Recorded() {
+		list = append(list, fleet.Recorded{Prefix: p, Workers: -1})
+	}
+
+	return list, nil
 }
 
 // unhandled counts the recorded prefixes with pending notices that no running worker handles; -1 = unknown.
@@ -143,8 +159,14 @@ func (e *Engine) unhandled(ctx context.Context, counts []store.Counts) (n int) {
 		return -1
 	}
 
+	for _, x := range list {
+		if x.Workers < 0 {
+			return -1
+		}
+	}
+
 	for _, c := range counts {
-		if c.Pending > 0 && stats.Unhandled(list, c.Prefix) {
+		if _, ok := fleet.Unhandled(list, c.Prefix); ok && c.Pending > 0 {
 			n++
 		}
 	}

@@ -13,15 +13,14 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
-	"notifier/internal/stats"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
 // runWorker runs an engine with a handler for a prefix on a cluster until stop is called or the test ends.
-func runWorker(t *testing.T, srv *redistest.Server, shards int, h *sink, prefix string) (stop func()) {
+func runWorker(t *testing.T, srv *testkit.Redis, shards int, h *sink, prefix string) (stop func()) {
 	t.Helper()
 	r := testRoute(prefix, prefix)
 	r.Target.Kind = route.KindWorker
@@ -58,7 +57,7 @@ func runWorker(t *testing.T, srv *redistest.Server, shards int, h *sink, prefix 
 func TestRecordedPrefixOnTwoMasters(t *testing.T) {
 	t.Parallel()
 	const shards, n, prefix = 4, 20, "app1:orders:close"
-	a, _ := redistest.StartCluster(t, 8191)
+	a, b := testkit.StartCluster(t, 8191) // the second one stores the workers
 	byService, byWorker := newSink(1000), newSink(1000)
 	w := startClusterWith(t, a, shards, func(o *Options) { o.Handler = byService }, testRoute("r", "app1"))
 	schedule := func(kind string) {
@@ -73,10 +72,10 @@ func TestRecordedPrefixOnTwoMasters(t *testing.T) {
 	}
 	recorded := func(workers int) {
 		t.Helper()
-		want := []stats.Recorded{{Prefix: prefix, Workers: workers}}
 		eventually(t, fmt.Sprintf("%d workers for the prefix", workers), func() bool {
 			list, err := w.Recorded(t.Context())
-			return err == nil && slices.Equal(list, want)
+			return err == nil && len(list) == 1 && list[0].Prefix == prefix && list[0].Workers == workers &&
+				list[0].Handled.IsZero() == (workers < 0)
 		})
 	}
 
@@ -97,6 +96,14 @@ func TestRecordedPrefixOnTwoMasters(t *testing.T) {
 		t.Errorf("%d prefixes are unhandled, want 1; %v", g.Unhandled, err)
 	}
 
+	b.Pause()
+	recorded(-1)
+	if err := w.Release(t.Context(), prefix); !errors.Is(err, wire.ErrUnavailable) {
+		t.Errorf("%v, want ErrUnavailable while the workers are unknown", err)
+	}
+
+	b.Unpause()
+	recorded(0)
 	if err := w.Release(t.Context(), prefix); err != nil {
 		t.Fatal(err)
 	}

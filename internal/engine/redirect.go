@@ -2,23 +2,24 @@ package engine
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
-	"strings"
 	"time"
 
+	"notifier/internal/jobs"
+	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redirect"
 	"notifier/internal/route"
 )
 
 // countFor is how long a dry run of a redirect reads notices.
 const countFor = 5 * time.Second
 
-func (e *Engine) redirectStore() redirect.Redis { return redirect.Redis{Store: e.store} }
+func (e *Engine) jobStore() jobs.Store {
+	return jobs.Store{Store: e.store}
+}
 
-// newRedirect checks a rule and makes its redirect.
-func (e *Engine) newRedirect(ctx context.Context, rule redirect.Rule, client string) (r redirect.Redirect, err error) {
+// newRedirect checks a rule and returns its redirect.
+func (e *Engine) newRedirect(ctx context.Context, rule jobs.Rule, client string) (r jobs.Job, err error) {
 	if err := e.known(ctx); err != nil {
 		return r, err
 	}
@@ -26,20 +27,55 @@ func (e *Engine) newRedirect(ctx context.Context, rule redirect.Rule, client str
 		return r, err
 	}
 
-	now, err := e.store.Wire().Now(ctx)
-	if err != nil {
+	return jobs.Job{Kind: jobs.KindRedirect, Client: client, Rule: rule}, nil
+}
+
+// begun returns a job that begins now.
+func (e *Engine) begun(ctx context.Context, r jobs.Job) (jobs.Job, error) {
+	if err := e.known(ctx); err != nil {
 		return r, err
 	}
 
-	return redirect.Redirect{ID: "rdr_" + strings.ToLower(rand.Text()[:20]), Client: client, Rule: rule, State: redirect.Running, Made: now,
-		Changed: now}, nil
+	now, err := e.store.Wire().Now(ctx)
+	r.ID, r.State, r.Made, r.Changed = jobs.NewID(r.Kind), jobs.Running, now, now
+	return r, err
+}
+
+// PlanJob counts the notices that a job would change now.
+func (e *Engine) PlanJob(ctx context.Context, r jobs.Job) (plan jobs.JobPlan, err error) {
+	if r, err = e.begun(ctx, r); err != nil {
+		return plan, err
+	}
+	return jobs.PlanJob(ctx, e.jobStore(), e.o.Routes, &r, countFor)
+}
+
+// MakeJob starts a job.
+func (e *Engine) MakeJob(ctx context.Context, r jobs.Job) (jobs.Job, error) {
+	r, err := e.begun(ctx, r)
+	if err != nil {
+		return r, err
+	}
+	if err := e.store.Whole(); err != nil {
+		return r, fmt.Errorf("%s: %w", r.Kind, err)
+	}
+	if err := e.jobStore().Add(ctx, &r, e.share(jobs.MaxJobs)); err != nil {
+		return r, err
+	}
+
+	e.redirects.Wake()
+	if r.Redirects() {
+		// The redirect has begun: without all answers the count is too small.
+		_ = e.jobStore().CountClaimed(ctx, e.o.Routes, &r)
+	}
+
+	return r, nil
 }
 
 // checkRule returns an error that wraps notice.ErrInvalid if no route takes the new address.
-func (e *Engine) checkRule(rule *redirect.Rule) error {
+func (e *Engine) checkRule(rule *jobs.Rule) error {
 	err := fmt.Errorf("%w: prefix: no route under it has the target notice", notice.ErrInvalid)
 	for _, r := range e.o.Routes.All() {
-		if r.Target.Kind != route.KindNotice || !redirect.Overlaps(r.Prefix, rule.Prefix) {
+		if r.Target.Kind != route.KindNotice || !keys.Overlap(r.Prefix, rule.Prefix) {
 			continue
 		}
 		if err = r.CheckAddress(&notice.Content{URL: rule.To}); err == nil {
@@ -51,41 +87,32 @@ func (e *Engine) checkRule(rule *redirect.Rule) error {
 }
 
 // PlanRedirect counts the notices that a redirect would change now.
-func (e *Engine) PlanRedirect(ctx context.Context, rule redirect.Rule) (redirect.Plan, error) {
+func (e *Engine) PlanRedirect(ctx context.Context, rule jobs.Rule) (jobs.JobPlan, error) {
 	r, err := e.newRedirect(ctx, rule, "")
 	if err != nil {
-		return redirect.Plan{}, err
+		return jobs.JobPlan{}, err
 	}
 
-	return redirect.Count(ctx, e.redirectStore(), e.o.Routes, &r, countFor)
+	return e.PlanJob(ctx, r)
 }
 
 // MakeRedirect starts a redirect.
-func (e *Engine) MakeRedirect(ctx context.Context, rule redirect.Rule, client string) (redirect.Redirect, error) {
+func (e *Engine) MakeRedirect(ctx context.Context, rule jobs.Rule, client string) (jobs.Job, error) {
 	r, err := e.newRedirect(ctx, rule, client)
 	if err != nil {
 		return r, err
 	}
-	if err := e.store.Whole(); err != nil {
-		return r, fmt.Errorf("redirect: %w", err)
-	}
-	if err := e.redirectStore().Add(ctx, &r, e.share(redirect.MaxKept)); err != nil {
-		return r, err
-	}
 
-	e.redirects.Wake()
-	// The redirect has begun: without all answers the count is too small.
-	_ = e.redirectStore().CountClaimed(ctx, e.o.Routes, &r)
-	return r, nil
+	return e.MakeJob(ctx, r)
 }
 
-// Redirects returns all redirects, latest first.
-func (e *Engine) Redirects(ctx context.Context) ([]redirect.Redirect, error) {
+// Redirects returns all redirects and other jobs, latest first.
+func (e *Engine) Redirects(ctx context.Context) ([]jobs.Job, error) {
 	if err := e.known(ctx); err != nil {
 		return nil, err
 	}
 
-	list, err := e.redirectStore().List(ctx)
+	list, err := e.jobStore().List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -100,20 +127,20 @@ func (e *Engine) Redirects(ctx context.Context) ([]redirect.Redirect, error) {
 }
 
 // countRedirect adds the notices that a redirect has changed by now.
-func (e *Engine) countRedirect(ctx context.Context, r *redirect.Redirect) error {
-	if r.State == redirect.Done || r.State == redirect.Failed || r.ID == "" {
+func (e *Engine) countRedirect(ctx context.Context, r *jobs.Job) error {
+	if r.State == jobs.Done || r.State == jobs.Failed || r.ID == "" {
 		return nil
 	}
-	return e.redirectStore().Count(ctx, r)
+	return e.jobStore().Count(ctx, r)
 }
 
-// ReadRedirect returns a redirect; its ID is empty if there is none.
-func (e *Engine) ReadRedirect(ctx context.Context, id string) (redirect.Redirect, error) {
+// ReadRedirect returns a redirect or another job; its ID is empty if there is none.
+func (e *Engine) ReadRedirect(ctx context.Context, id string) (jobs.Job, error) {
 	if err := e.known(ctx); err != nil {
-		return redirect.Redirect{}, err
+		return jobs.Job{}, err
 	}
 
-	r, err := e.redirectStore().Read(ctx, id)
+	r, err := e.jobStore().Read(ctx, id)
 	if err == nil {
 		err = e.countRedirect(ctx, &r)
 	}
@@ -122,16 +149,16 @@ func (e *Engine) ReadRedirect(ctx context.Context, id string) (redirect.Redirect
 }
 
 // StopRedirect stops a running redirect; ok is false if it was not running.
-func (e *Engine) StopRedirect(ctx context.Context, id string) (redirect.Redirect, bool, error) {
-	return e.turnRedirect(ctx, id, redirect.Running, redirect.Stopped)
+func (e *Engine) StopRedirect(ctx context.Context, id string) (jobs.Job, bool, error) {
+	return e.turnRedirect(ctx, id, jobs.Running, jobs.Stopped)
 }
 
 // ResumeRedirect continues a stopped redirect; ok is false if it was not stopped.
-func (e *Engine) ResumeRedirect(ctx context.Context, id string) (redirect.Redirect, bool, error) {
-	return e.turnRedirect(ctx, id, redirect.Stopped, redirect.Running)
+func (e *Engine) ResumeRedirect(ctx context.Context, id string) (jobs.Job, bool, error) {
+	return e.turnRedirect(ctx, id, jobs.Stopped, jobs.Running)
 }
 
-func (e *Engine) turnRedirect(ctx context.Context, id, from, to string) (r redirect.Redirect, ok bool, err error) {
+func (e *Engine) turnRedirect(ctx context.Context, id, from, to string) (r jobs.Job, ok bool, err error) {
 	if err := e.known(ctx); err != nil {
 		return r, false, err
 	}
@@ -141,12 +168,12 @@ func (e *Engine) turnRedirect(ctx context.Context, id, from, to string) (r redir
 		return r, false, err
 	}
 
-	r, ok, err = e.redirectStore().Turn(ctx, id, from, to, now)
+	r, ok, err = e.jobStore().Turn(ctx, id, from, to, now)
 	if err == nil {
 		err = e.countRedirect(ctx, &r)
 	}
 
-	if ok && to == redirect.Running {
+	if ok && to == jobs.Running {
 		e.redirects.Wake()
 	}
 

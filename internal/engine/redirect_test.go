@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"notifier/internal/jobs"
 	"notifier/internal/notice"
-	"notifier/internal/redirect"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // addressCalls records the attempts of each notice by host. The old host fails every third attempt.
@@ -57,7 +57,7 @@ func TestRedirectUnderLoad(t *testing.T) {
 	if text := os.Getenv("NOTIFIER_TEST_REDIRECTED"); text != "" {
 		n, _ = strconv.Atoi(text)
 	}
-	srv, c := redistest.Shared(t), newCalls()
+	srv, c := testkit.SharedRedis(t), newCalls()
 	rt := testRoute("r", "app1")
 	rt.Target.Kind, rt.Ladder = route.KindNotice, slices.Repeat(notice.Ladder{time.Second}, 50)
 	var all []*world
@@ -77,7 +77,7 @@ func TestRedirectUnderLoad(t *testing.T) {
 		return store.Request{Key: key(i), Delay: delay, Content: content(i)}
 	})
 	began := time.Now()
-	r, err := all[0].MakeRedirect(ctx, redirect.Rule{From: "https://old.example/hook", To: "https://new.example/in"}, "")
+	r, err := all[0].MakeRedirect(ctx, jobs.Rule{From: "https://old.example/hook", To: "https://new.example/in"}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestRedirectUnderLoad(t *testing.T) {
 	all[1].redirects.Wake()
 	eventually(t, "the redirect is done", func() bool {
 		r, err = all[1].ReadRedirect(ctx, r.ID)
-		return err == nil && r.State == redirect.Done
+		return err == nil && r.State == jobs.Done
 	})
 	done := time.Now()
 	eventually(t, "all notices are delivered", func() bool {

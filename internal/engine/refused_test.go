@@ -10,9 +10,9 @@ import (
 	logged "go.uber.org/zap/zaptest/observer"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -20,7 +20,7 @@ import (
 // right the engine begins by itself.
 func TestWhatRedisRefusesIsNamed(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	ctx := context.Background()
 	set := func(rules ...any) {
 		t.Helper()

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"notifier/internal/history"
-	"notifier/internal/replay"
+	"notifier/internal/jobs"
 )
 
 // MakeReplay selects the notices of a replay and starts it, unless it is a dry run. Only notices
 // finalized before now, by Redis's clock, are selected.
-func (e *Engine) MakeReplay(ctx context.Context, r *history.Replay, dry bool) (*replay.Plan, error) {
+func (e *Engine) MakeReplay(ctx context.Context, r *history.Replay, dry bool) (*jobs.ReplayPlan, error) {
 	if err := e.replayable(ctx, dry); err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func (e *Engine) MakeReplay(ctx context.Context, r *history.Replay, dry bool) (*
 		r.Until = now.Truncate(time.Microsecond)
 	}
 
-	p, err := replay.Maker{DB: e.o.History.DB, Routes: e.o.Routes, Space: e.store.Space()}.Make(ctx, r, dry)
+	p, err := jobs.ReplayMaker{DB: e.o.History.DB, Routes: e.o.Routes, Space: e.store.Space()}.Make(ctx, r, dry)
 	switch {
 	case err != nil || dry:
 	case p.Known:
@@ -68,7 +68,7 @@ func (e *Engine) progress(ctx context.Context, r *history.Replay) {
 		return
 	}
 
-	sender := replay.Redis{Store: e.store}
+	sender := jobs.ReplayStore{Store: e.store}
 	if counts, err := sender.ReplayCounts(ctx, r.Mark()); err == nil && len(counts) > 0 {
 		r.Counts = counts
 	}
@@ -107,11 +107,11 @@ func (e *Engine) ResumeReplay(ctx context.Context, id string) (ok bool, err erro
 }
 
 // newDriver creates the driver of replays; nil without a history.
-func (e *Engine) newDriver() *replay.Driver {
+func (e *Engine) newDriver() *jobs.Replayer {
 	if e.o.History.DB == nil {
 		return nil
 	}
-	return replay.NewDriver(replay.Options{Journal: e.o.History.DB, Sender: replay.Redis{Store: e.store}, Routes: e.o.Routes,
+	return jobs.NewReplayer(jobs.ReplayerOptions{Journal: e.o.History.DB, Sender: jobs.ReplayStore{Store: e.store}, Routes: e.o.Routes,
 		Space: e.store.Space(), Observer: e.o.Metrics, Tracer: e.o.Tracer, Logger: e.o.Logger})
 }
 

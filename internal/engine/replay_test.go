@@ -11,12 +11,11 @@ import (
 	"time"
 
 	"notifier/internal/history"
+	"notifier/internal/jobs"
 	"notifier/internal/notice"
-	"notifier/internal/pgtest"
-	"notifier/internal/redistest"
-	"notifier/internal/replay"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // told records the calls of a handler, by replay.
@@ -58,7 +57,7 @@ func asked(change func(r *history.Replay)) *history.Replay {
 	return r
 }
 
-func (w *world) replay(t *testing.T, r *history.Replay, dry bool) *replay.Plan {
+func (w *world) replay(t *testing.T, r *history.Replay, dry bool) *jobs.ReplayPlan {
 	t.Helper()
 	p, err := w.MakeReplay(t.Context(), r, dry)
 	if err != nil {
@@ -106,7 +105,7 @@ func openHistory(t *testing.T, url string) *history.DB {
 func onDatabaseURLs(t *testing.T, f func(t *testing.T, url string)) {
 	for name, url := range map[string]func(t *testing.T) string{
 		"sqlite":   func(t *testing.T) string { return "sqlite://" + t.TempDir() + "/history.db" },
-		"postgres": func(t *testing.T) string { return pgtest.Database(t) },
+		"postgres": func(t *testing.T) string { return testkit.PostgresDatabase(t) },
 	} {
 		if name == "postgres" && !withPostgres {
 			continue
@@ -130,7 +129,7 @@ func TestAReplaySendsEachNoticeOnceMore(t *testing.T) {
 		own := testRoute("own", "app1:own")
 		own.Target.Kind = route.KindNotice
 		traced := newSpans()
-		w := start(t, redistest.Shared(t), s, func(o *Options) {
+		w := start(t, testkit.SharedRedis(t), s, func(o *Options) {
 			o.History, o.Space.Shards, o.Tracer = History{DB: d, Backlog: 10000}, 3, traced.tracer()
 		}, testRoute("fixed", "app1:fixed"), own)
 		const n = 120
@@ -154,7 +153,7 @@ func TestAReplaySendsEachNoticeOnceMore(t *testing.T) {
 		p := w.replay(t, asked(nil), false)
 		r := w.over(t, p.ID)
 		s.await(t, n)
-		if r.State != history.ReplayDone || r.Counts[replay.Sent] != dry.Total || len(r.Counts) != 1 {
+		if r.State != history.ReplayDone || r.Counts[jobs.Sent] != dry.Total || len(r.Counts) != 1 {
 			t.Errorf("%+v", r)
 		}
 		if got := x.of(p.ID); !maps.Equal(got, first) {
@@ -181,7 +180,7 @@ func TestAReplaySendsEachNoticeOnceMore(t *testing.T) {
 		}
 		// Again, with new ids, of one host.
 		p = w.replay(t, asked(func(r *history.Replay) { r.Host, r.NewIDs = "shop.example", true }), false)
-		if r = w.over(t, p.ID); r.Counts[replay.Sent] != n/2 || p.Found != n/2 {
+		if r = w.over(t, p.ID); r.Counts[jobs.Sent] != n/2 || p.Found != n/2 {
 			t.Errorf("%+v", r)
 		}
 		s.await(t, n/2)
@@ -213,7 +212,7 @@ func TestWhatAReplaySkips(t *testing.T) {
 			}
 			return notice.DeliveredResult(200)
 		}
-		w := start(t, redistest.Shared(t), s, func(o *Options) { o.History = History{DB: d, Backlog: 10000} }, testRoute("r", "app1"))
+		w := start(t, testkit.SharedRedis(t), s, func(o *Options) { o.History = History{DB: d, Backlog: 10000} }, testRoute("r", "app1"))
 		put := func(id, body string, change func(*store.Request)) {
 			t.Helper()
 			r := store.Request{Key: "app1:a:b:" + id, OnDuplicate: store.Replace, Content: notice.Content{Body: []byte(body)}}
@@ -245,11 +244,11 @@ func TestWhatAReplaySkips(t *testing.T) {
 		rowsOf(t, d, history.Query{}, 11)
 
 		p := w.replay(t, asked(func(r *history.Replay) { r.Until = until }), false)
-		if p.Found != 6 || p.Total != 5 || p.Refused[replay.SecretLost] != 1 {
+		if p.Found != 6 || p.Total != 5 || p.Refused[jobs.SecretLost] != 1 {
 			t.Errorf("%+v %+v", p, p.Replay)
 		}
 		r := w.over(t, p.ID)
-		if want := map[string]int64{replay.Sent: 3, replay.Pending: 1, replay.Dead: 1}; !maps.Equal(r.Counts, want) {
+		if want := map[string]int64{jobs.Sent: 3, jobs.Pending: 1, jobs.Dead: 1}; !maps.Equal(r.Counts, want) {
 			t.Errorf("%v, want %v", r.Counts, want)
 		}
 		s.await(t, 3)
@@ -273,7 +272,7 @@ func TestAReplayIsStoppedAndResumed(t *testing.T) {
 		var x told
 		s := newSink(1000)
 		s.answer = func(n *notice.Notice) notice.Result { x.note(n); return notice.DeliveredResult(200) }
-		w := start(t, redistest.Shared(t), s, func(o *Options) { o.History, o.Space.Shards = History{DB: d, Backlog: 10000}, 2 },
+		w := start(t, testkit.SharedRedis(t), s, func(o *Options) { o.History, o.Space.Shards = History{DB: d, Backlog: 10000}, 2 },
 			testRoute("r", "app1"))
 		const n = 40
 		w.put(t, n, func(i int) store.Request { return store.Request{Key: fmt.Sprintf("app1:a:b:%d", i)} })
@@ -281,7 +280,7 @@ func TestAReplayIsStoppedAndResumed(t *testing.T) {
 		rowsOf(t, d, history.Query{}, n)
 		p := w.replay(t, asked(func(r *history.Replay) { r.Rate = 10 }), false)
 		eventually(t, "it has begun", func() bool {
-			return w.readReplay(t, p.ID).Counts[replay.Sent] > 0
+			return w.readReplay(t, p.ID).Counts[jobs.Sent] > 0
 		})
 		if ok, err := w.StopReplay(t.Context(), p.ID); err != nil || !ok {
 			t.Fatal(ok, err)
@@ -302,20 +301,20 @@ func TestAReplayIsStoppedAndResumed(t *testing.T) {
 			t.Fatal(ok, err)
 		}
 		r := w.over(t, p.ID)
-		if r.State != history.ReplayDone || r.Counts[replay.Sent]+r.Counts[replay.Gone] != n || r.Counts[replay.Gone] > 2 {
+		if r.State != history.ReplayDone || r.Counts[jobs.Sent]+r.Counts[jobs.Gone] != n || r.Counts[jobs.Gone] > 2 {
 			t.Errorf("%+v", r)
 		}
-		s.await(t, int(r.Counts[replay.Sent]))
+		s.await(t, int(r.Counts[jobs.Sent]))
 		got := x.of(p.ID)
-		if len(got) != int(r.Counts[replay.Sent]) {
-			t.Errorf("%d notices came, %d were sent", len(got), r.Counts[replay.Sent])
+		if len(got) != int(r.Counts[jobs.Sent]) {
+			t.Errorf("%d notices came, %d were sent", len(got), r.Counts[jobs.Sent])
 		}
 		for id, times := range got {
 			if times != 1 {
 				t.Errorf("%s came %d times", x.key[id], times)
 			}
 		}
-		if r.Counts[replay.Gone] == 2 {
+		if r.Counts[jobs.Gone] == 2 {
 			for id := range got {
 				if x.key[id] == gone[0] || x.key[id] == gone[1] {
 					t.Errorf("%s was erased, and was sent", x.key[id])
@@ -333,13 +332,13 @@ func TestACallThatIsRepeatedBeginsOneReplay(t *testing.T) {
 		var x told
 		s := newSink(1000)
 		s.answer = func(n *notice.Notice) notice.Result { x.note(n); return notice.DeliveredResult(200) }
-		w := start(t, redistest.Shared(t), s, func(o *Options) { o.History = History{DB: d, Backlog: 10000} }, testRoute("r", "app1"))
+		w := start(t, testkit.SharedRedis(t), s, func(o *Options) { o.History = History{DB: d, Backlog: 10000} }, testRoute("r", "app1"))
 		const n, callers = 30, 6
 		w.put(t, n, func(i int) store.Request { return store.Request{Key: fmt.Sprintf("app1:a:b:%d", i)} })
 		s.await(t, n)
 		rowsOf(t, d, history.Query{}, n)
 		since := time.Now().Add(-time.Hour)
-		call := func(change func(r *history.Replay)) (*replay.Plan, error) {
+		call := func(change func(r *history.Replay)) (*jobs.ReplayPlan, error) {
 			return w.MakeReplay(t.Context(), asked(func(r *history.Replay) {
 				if r.Name, r.Since = "mine", since; change != nil {
 					change(r)
@@ -368,7 +367,7 @@ func TestACallThatIsRepeatedBeginsOneReplay(t *testing.T) {
 		w.over(t, "mine")
 		s.await(t, n)
 		rowsOf(t, d, history.Query{}, 2*n)
-		if p, err := call(nil); err != nil || !p.Known || p.State != history.ReplayDone || p.Counts[replay.Sent] != n {
+		if p, err := call(nil); err != nil || !p.Known || p.State != history.ReplayDone || p.Counts[jobs.Sent] != n {
 			t.Errorf("%+v, %v", p, err)
 		}
 		for name, change := range map[string]func(r *history.Replay){
@@ -380,7 +379,7 @@ func TestACallThatIsRepeatedBeginsOneReplay(t *testing.T) {
 			"rate":     func(r *history.Replay) { r.Rate = 1 },
 			"new ids?": func(r *history.Replay) { r.NewIDs = true },
 		} {
-			if _, err := call(change); !errors.Is(err, replay.ErrOther) {
+			if _, err := call(change); !errors.Is(err, jobs.ErrOtherReplay) {
 				t.Errorf("another %s: %v", name, err)
 			}
 		}
@@ -409,14 +408,14 @@ func TestAnIDServesAgainWhenItsReplayIsForgotten(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = d.Close() })
 	s := newSink(1000)
-	w := start(t, redistest.Shared(t), s, func(o *Options) { o.History = History{DB: d, Backlog: 10000} }, testRoute("r", "app1"))
+	w := start(t, testkit.SharedRedis(t), s, func(o *Options) { o.History = History{DB: d, Backlog: 10000} }, testRoute("r", "app1"))
 	w.put(t, 5, func(i int) store.Request { return store.Request{Key: fmt.Sprintf("app1:a:b:%d", i)} })
 	s.await(t, 5)
 	for turn := range 2 {
 		rowsOf(t, d, history.Query{}, 5*(turn+1))
 		r := asked(func(r *history.Replay) { r.ID = "again" })
 		w.replay(t, r, false)
-		if x := w.over(t, r.ID); x.Counts[replay.Sent] != 5 {
+		if x := w.over(t, r.ID); x.Counts[jobs.Sent] != 5 {
 			t.Errorf("turn %d: %+v", turn, x)
 		}
 		s.await(t, 5)
@@ -444,7 +443,7 @@ func TestABodyThatIsNotThereIsNeverSent(t *testing.T) {
 	var x told
 	s := newSink(100)
 	s.answer = func(n *notice.Notice) notice.Result { x.note(n); return notice.DeliveredResult(200) }
-	w := start(t, redistest.Shared(t), s, func(o *Options) { o.History = History{DB: d, Backlog: 1000} }, testRoute("r", "app1"))
+	w := start(t, testkit.SharedRedis(t), s, func(o *Options) { o.History = History{DB: d, Backlog: 1000} }, testRoute("r", "app1"))
 	for _, id := range []string{"kept", "empty", "lost", "hashed", "lost-later", "hashed-later"} {
 		r := store.Request{Key: "app1:a:b:" + id}
 		if id != "empty" {
@@ -470,7 +469,7 @@ func TestABodyThatIsNotThereIsNeverSent(t *testing.T) {
 	}
 	lose("")
 	p := w.replay(t, asked(func(r *history.Replay) { r.Rate = 0.5 }), false) // the first one at once
-	if want := map[string]int64{replay.BodyDropped: 1, replay.BodyHashed: 1}; p.Total != 4 || !maps.Equal(p.Refused, want) {
+	if want := map[string]int64{jobs.BodyDropped: 1, jobs.BodyHashed: 1}; p.Total != 4 || !maps.Equal(p.Refused, want) {
 		t.Errorf("%+v", p.Replay)
 	}
 	if _, err := w.StopReplay(t.Context(), p.ID); err != nil {
@@ -485,10 +484,10 @@ func TestABodyThatIsNotThereIsNeverSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := w.over(t, p.ID)
-	if r.Counts[replay.Sent] < 2 || r.Counts[replay.BodyDropped]+r.Counts[replay.BodyHashed]+r.Counts[replay.Sent] != 4 {
+	if r.Counts[jobs.Sent] < 2 || r.Counts[jobs.BodyDropped]+r.Counts[jobs.BodyHashed]+r.Counts[jobs.Sent] != 4 {
 		t.Errorf("%v", r.Counts)
 	}
-	s.await(t, int(r.Counts[replay.Sent]))
+	s.await(t, int(r.Counts[jobs.Sent]))
 	for _, id := range x.of(p.ID) {
 		if id != 1 {
 			t.Error("a notice came more than once")

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"notifier/internal/history"
+	"notifier/internal/jobs"
 	"notifier/internal/move"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
-	"notifier/internal/replay"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -21,7 +21,7 @@ import (
 // not stored. While they move, none is made or resumed.
 func TestMigrationEndsReplays(t *testing.T) {
 	t.Parallel()
-	from, to := redistest.Start(t), redistest.Start(t)
+	from, to := testkit.StartRedis(t), testkit.StartRedis(t)
 	url := "sqlite://" + t.TempDir() + "/history.db"
 	s := newSink(1000)
 	s.answer = func(*notice.Notice) notice.Result { return notice.DeliveredResult(200) }
@@ -36,7 +36,7 @@ func TestMigrationEndsReplays(t *testing.T) {
 	for _, p := range []string{stopped.ID, running.ID} {
 		eventually(t, "the replay has begun", func() bool {
 			r := a.readReplay(t, p)
-			return r.Counts[replay.Sent]+r.Counts["pending"] > 0
+			return r.Counts[jobs.Sent]+r.Counts["pending"] > 0
 		})
 	}
 	if ok, err := a.StopReplay(t.Context(), stopped.ID); err != nil || !ok {

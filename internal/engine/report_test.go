@@ -14,14 +14,14 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/queue"
 	"notifier/internal/reconcile"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 func TestConsumersReport(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	r := queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport)
 	r.Timeout = 700 * time.Millisecond
 	w := start(t, srv, &queue.Handler{}, nil, r)
@@ -87,7 +87,7 @@ func TestConsumersReport(t *testing.T) {
 // Redis is unavailable when a consumer reports, until after the time for the report. The consumer
 // repeats its report every second, which settles the same attempt.
 func TestOutageLeavesTimeToReport(t *testing.T) {
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	r := queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport)
 	r.Timeout = 2 * time.Second
 	w := start(t, srv, &queue.Handler{}, nil, r)
@@ -125,7 +125,7 @@ func TestOutageLeavesTimeToReport(t *testing.T) {
 // again.
 func TestADeliveredPushIsOpenedAgain(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	w := start(t, srv, &queue.Handler{}, nil, queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, ""))
 	ctx := context.Background()
 	if _, err := w.Schedule(ctx, store.Request{Key: key(1)}); err != nil {
@@ -170,7 +170,7 @@ func TestADeliveredPushIsOpenedAgain(t *testing.T) {
 // its notice moved to another route's prefix between its read and its write.
 func TestALateNackFollowsANoticeThatIsMoved(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	ctx, space := t.Context(), keys.Space{Namespace: srv.Namespace(), Shards: 1}
 	const key, old, now = "app1:a:b:1", "app1", "app1:a"
 	s := store.New(store.Options{Client: srv.Client(), Space: space, Prefixes: []string{old, now}, Retention: time.Hour, Retain: 1000})
@@ -211,7 +211,7 @@ func (f found) Find(ctx context.Context, key string) (store.Found, error) { retu
 
 func TestPuttingOffIsBounded(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	r := queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport)
 	r.Timeout = time.Minute
 	w := start(t, srv, &queue.Handler{}, nil, r)
@@ -260,7 +260,7 @@ func queues() []*route.Route {
 // place, which was then never worked on; a late nack opened it again.
 func TestAReportDoesNotConcernTheNoticeThatReplacedItsOwn(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	w := start(t, srv, &queue.Handler{}, nil, queues()...)
 	ctx := context.Background()
 	for app, state := range map[string]notice.State{"app1": notice.Claimed, "app2": notice.Delivered} {
@@ -294,7 +294,7 @@ func TestAReportDoesNotConcernTheNoticeThatReplacedItsOwn(t *testing.T) {
 // The same report again was a conflict, as if it had been refused.
 func TestTheSameReportAgainChangesNothing(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	w := start(t, srv, &queue.Handler{}, nil, queues()...)
 	ctx := context.Background()
 	states := map[string]notice.State{"ack": notice.Delivered, "nack": notice.Scheduled, "final": notice.Dead, "defer": notice.Scheduled}
@@ -340,7 +340,7 @@ func TestTheSameReportAgainChangesNothing(t *testing.T) {
 // had never been.
 func TestAnAckWithoutRetentionIsDone(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	w := start(t, srv, &queue.Handler{}, func(o *Options) { o.Retention = 0 }, queues()[0])
 	ctx := context.Background()
 	if _, err := w.Schedule(ctx, store.Request{Key: key(1)}); err != nil {
@@ -357,7 +357,7 @@ func TestAnAckWithoutRetentionIsDone(t *testing.T) {
 // alert fired, and the log said nothing.
 func TestWhatReportsLedToIsCountedAndLogged(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	rs := queues()
 	for _, r := range rs {
 		r.Ladder = notice.Ladder{time.Millisecond, time.Millisecond}

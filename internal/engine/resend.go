@@ -3,11 +3,12 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"notifier/internal/history"
+	"notifier/internal/jobs"
 	"notifier/internal/notice"
-	"notifier/internal/replay"
 	"notifier/internal/route"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -18,8 +19,8 @@ const resendTries = 5
 
 // Resend schedules a delivered or dead notice again, with the same webhook-id. id is that webhook-id, and ending is how
 // often the notice had been finalized when the caller read it. If the notice cannot be resent, for example because it
-// was redriven since, the error is a [*replay.Refusal]. A repeated call normally changes nothing, and sets Repeated.
-func (e *Engine) Resend(ctx context.Context, key, id string, ending int) (store.Change, error) {
+// was redriven since, the error is a [*jobs.Refusal]. A repeated call normally changes nothing, and sets Repeated.
+func (e *Engine) Resend(ctx context.Context, key, id string, ending int, x notice.Expiry) (store.Change, error) {
 	for range resendTries {
 		f, row, err := e.lastEnding(ctx, key)
 		if err != nil {
@@ -33,27 +34,30 @@ func (e *Engine) Resend(ctx context.Context, key, id string, ending int) (store.
 
 		c := store.Change{Found: f, Before: f.State, Repeated: repeated}
 		if repeated && (f.State == notice.Scheduled || f.State == notice.Claimed) {
-			_, err = e.resendKept(ctx, f) // changes nothing, but waits until the first call's write is confirmed
+			_, err = e.resendKept(ctx, f, x) // changes nothing, but waits until the first call's write is confirmed
 		}
 
 		if repeated || err != nil {
 			return c, err
 		}
 
-		if row != nil {
+		switch {
+		case row != nil && x != notice.Expiry{}:
+			return c, fmt.Errorf("%w: expires: the notice is read from the history and does not expire", notice.ErrInvalid)
+		case row != nil:
 			c, err = e.resendRow(ctx, row)
-		} else {
-			c, err = e.resendKept(ctx, f)
+		default:
+			c, err = e.resendKept(ctx, f, x)
 		}
 
 		if c.Done || err != nil {
 			return c, err
 		}
 		if unchanged(&f, &c.Found) { // so the script has met a key that the adopter leaves, such as one that never expires
-			return c, replay.Refuse(f.State, replay.ProducersKey)
+			return c, jobs.Refuse(f.State, jobs.ProducersKey)
 		}
 	}
-	return store.Change{}, replay.Refuse("", replay.Changing)
+	return store.Change{}, jobs.Refuse("", jobs.Changing)
 }
 
 // unchanged reports whether a script has found a delivered or dead notice in the state that was read.
@@ -88,39 +92,39 @@ func (e *Engine) lastEnding(ctx context.Context, key string) (f store.Found, row
 }
 
 // insteads names the call to use for a notice that is neither delivered nor dead.
-var insteads = map[notice.State]replay.Reason{
-	notice.Scheduled: replay.IsScheduled, notice.Claimed: replay.IsClaimed, notice.Cancelled: replay.IsCancelled,
-	notice.State(notice.EndReplaced): replay.IsReplaced,
+var insteads = map[notice.State]jobs.Reason{
+	notice.Scheduled: jobs.IsScheduled, notice.Claimed: jobs.IsClaimed, notice.Cancelled: jobs.IsCancelled,
+	notice.State(notice.EndReplaced): jobs.IsReplaced,
 }
 
-// checkResend reports whether the notice was resent already. The error is a *replay.Refusal if it
+// checkResend reports whether the notice was resent already. The error is a *jobs.Refusal if it
 // cannot be resent.
 func checkResend(f *store.Found, id string, ending int) (repeated bool, err error) {
 	current := f.Ending()
 	ended := f.State == notice.Delivered || f.State == notice.Dead
 	switch {
 	case f.ID() != id:
-		return false, replay.Refuse("", replay.AnotherNotice, f.ID())
+		return false, jobs.Refuse("", jobs.AnotherNotice, f.ID())
 	case f.Resent == ending && ending > 0 && current <= ending+1:
 		return true, nil
 	case !ended:
-		return false, replay.Refuse(f.State, insteads[f.State])
+		return false, jobs.Refuse(f.State, insteads[f.State])
 	case current != ending:
-		return false, replay.Refuse(f.State, replay.NotCurrent, current, ending)
+		return false, jobs.Refuse(f.State, jobs.NotCurrent, current, ending)
 	case f.Raw != nil && f.State == notice.Dead:
-		return false, replay.Refuse(f.State, replay.NoDeadRecord)
+		return false, jobs.Refuse(f.State, jobs.NoDeadRecord)
 	case f.Raw != nil:
-		return false, replay.Refuse(f.State, replay.NoRecord)
+		return false, jobs.Refuse(f.State, jobs.NoRecord)
 	}
 
 	return false, nil
 }
 
 // resendKept resends a notice that Redis holds.
-func (e *Engine) resendKept(ctx context.Context, f store.Found) (store.Change, error) {
+func (e *Engine) resendKept(ctx context.Context, f store.Found, x notice.Expiry) (store.Change, error) {
 	ctx, cancel := e.bounded(ctx)
 	defer cancel()
-	c, err := e.store.Resend(ctx, f)
+	c, err := e.store.Resend(ctx, f, x)
 	if c.Done {
 		c.Before = f.State
 		e.hint(&c.Found)
@@ -131,7 +135,7 @@ func (e *Engine) resendKept(ctx context.Context, f store.Found) (store.Change, e
 
 // resendRow resends a notice from its last entry in the history.
 func (e *Engine) resendRow(ctx context.Context, row *history.Row) (store.Change, error) {
-	n, err := replay.FromRow(e.o.Routes, row)
+	n, err := jobs.FromRow(e.o.Routes, row)
 	if err != nil {
 		return store.Change{}, err
 	}

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"notifier/internal/history"
+	"notifier/internal/jobs"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
-	"notifier/internal/replay"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // resends resends from as many goroutines at once, and returns how many changed something.
@@ -22,7 +22,7 @@ func (w *world) resends(t *testing.T, key, id string, ending, n int) int64 {
 	done := make(chan error, n)
 	for range n {
 		go func() {
-			c, err := w.Resend(t.Context(), key, id, ending)
+			c, err := w.Resend(t.Context(), key, id, ending, notice.Expiry{})
 			if c.Done {
 				changed.Add(1)
 			} else if err == nil && !c.Repeated {
@@ -42,8 +42,8 @@ func (w *world) resends(t *testing.T, key, id string, ending, n int) int64 {
 // refuses fails unless a resend is refused for a notice in a state.
 func (w *world) refuses(t *testing.T, key, id string, ending int, state notice.State) {
 	t.Helper()
-	var r *replay.Refusal
-	if c, err := w.Resend(t.Context(), key, id, ending); !errors.As(err, &r) || r.State != state || c.Done {
+	var r *jobs.Refusal
+	if c, err := w.Resend(t.Context(), key, id, ending, notice.Expiry{}); !errors.As(err, &r) || r.State != state || c.Done {
 		t.Errorf("%s, ending %d: %+v, %v, want a refusal in state %q", id, ending, c, err, state)
 	}
 }
@@ -51,7 +51,7 @@ func (w *world) refuses(t *testing.T, key, id string, ending int, state notice.S
 func TestResendDeliversOnceMore(t *testing.T) {
 	t.Parallel()
 	g := newGot(100)
-	w := start(t, redistest.Shared(t), g, nil, testRoute("trans", "app1:trans"))
+	w := start(t, testkit.SharedRedis(t), g, nil, testRoute("trans", "app1:trans"))
 	k := key(1)
 	w.put(t, 1, func(int) store.Request { return store.Request{Key: k, Content: notice.Content{Body: []byte(`1`)}} })
 	f := w.until(t, k, notice.Delivered)
@@ -65,7 +65,7 @@ func TestResendDeliversOnceMore(t *testing.T) {
 	if again.ID() != f.ID() || again.State != notice.Delivered || again.AttemptsMade != 2 {
 		t.Errorf("delivered again: %+v", again.Notice)
 	}
-	if c, err := w.Resend(t.Context(), k, f.ID(), 1); err != nil || !c.Repeated || c.Before != notice.Delivered {
+	if c, err := w.Resend(t.Context(), k, f.ID(), 1, notice.Expiry{}); err != nil || !c.Repeated || c.Before != notice.Delivered {
 		t.Errorf("the same call after the delivery: %+v, %v", c, err)
 	}
 	g.mu.Lock()
@@ -90,7 +90,7 @@ func TestResendStartsTheLadderAgain(t *testing.T) {
 	t.Parallel()
 	s := newSink(100)
 	s.answer = func(*notice.Notice) notice.Result { return notice.RetryResult(notice.ReasonStatus5xx, "no") }
-	w := start(t, redistest.Shared(t), s, nil, testRoute("trans", "app1:trans"))
+	w := start(t, testkit.SharedRedis(t), s, nil, testRoute("trans", "app1:trans"))
 	k := key(1)
 	w.put(t, 1, func(int) store.Request { return store.Request{Key: k} })
 	f := w.until(t, k, notice.Dead)
@@ -101,7 +101,7 @@ func TestResendStartsTheLadderAgain(t *testing.T) {
 		t.Errorf("after the resend: %s after %d attempts, want dead after 6", f.State, f.AttemptsMade)
 	}
 
-	if c, err := w.Redrive(t.Context(), k); err != nil || !c.Done {
+	if c, err := w.Redrive(t.Context(), k, notice.Expiry{}); err != nil || !c.Done {
 		t.Fatal(c, err)
 	}
 	w.untilEnding(t, k, 3)
@@ -116,7 +116,7 @@ func TestResendReadsTheHistory(t *testing.T) {
 	t.Parallel()
 	onDatabases(t, func(t *testing.T, d *history.DB) {
 		g := newGot(100)
-		w := start(t, redistest.Shared(t), g, func(o *Options) {
+		w := start(t, testkit.SharedRedis(t), g, func(o *Options) {
 			o.History, o.Retention = History{DB: d, Backlog: 1000}, 0
 		}, testRoute("trans", "app1:trans"))
 		k := key(1)
@@ -132,7 +132,7 @@ func TestResendReadsTheHistory(t *testing.T) {
 		if rows[0].Number != 2 || rows[0].ID() != id || rows[0].AttemptsMade != 2 || string(rows[0].Body) != `{"n":1}` || rows[0].Resend != 1 {
 			t.Errorf("the entry of the resend: %+v", rows[0])
 		}
-		if c, err := w.Resend(t.Context(), k, id, 1); err != nil || c.Done || !c.Repeated {
+		if c, err := w.Resend(t.Context(), k, id, 1, notice.Expiry{}); err != nil || c.Done || !c.Repeated {
 			t.Errorf("the same call after Redis has dropped the resent notice: %+v, %v", c, err)
 		}
 		if n := w.resends(t, k, id, 2, 1); n != 1 {
@@ -153,7 +153,7 @@ func TestResendReadsTheHistory(t *testing.T) {
 // A delivered notice that is resent from the history goes behind the pending notices of its sequence, like one that Redis has.
 func TestResendFromTheHistoryGetsANewPosition(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	first, second := "app1:shop:created:O1", "app1:shop:paid:O1"
 	h := newSink(100)
 	h.answer = func(n *notice.Notice) notice.Result {
@@ -176,7 +176,7 @@ func TestResendFromTheHistoryGetsANewPosition(t *testing.T) {
 	if n := w.resends(t, first, id, 1, 1); n != 1 {
 		t.Fatal("not resent")
 	}
-	q, err := redistest.ReadSequences(t.Context(), srv.Client(), w.store.Space().Base(0), r.Prefix)
+	q, err := testkit.ReadSequences(t.Context(), srv.Client(), w.store.Space().Base(0), r.Prefix)
 	if err != nil || len(q.Members) != 2 || !strings.HasSuffix(q.Members[0], " "+second) {
 		t.Errorf("the sequence is %q, %v", q.Members, err)
 	}
@@ -184,14 +184,14 @@ func TestResendFromTheHistoryGetsANewPosition(t *testing.T) {
 
 func TestResendNeedsTheWholeNotice(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	w, d := keeps(t, srv, newSink(100), func(o *Options) { o.History.Bodies, o.Retention = history.BodiesHash, 0 },
 		testRoute("trans", "app1:trans"))
 	k := key(1)
 	w.put(t, 1, func(int) store.Request { return store.Request{Key: k, Content: notice.Content{Body: []byte(`1`)}} })
 	id := rowsOf(t, d, history.Query{Key: k}, 1)[0].ID()
 	w.refuses(t, k, id, 1, notice.Delivered)
-	if _, err := w.Resend(t.Context(), key(2), id, 1); !errors.Is(err, store.ErrNotFound) {
+	if _, err := w.Resend(t.Context(), key(2), id, 1, notice.Expiry{}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a key without a notice: %v", err)
 	}
 }
@@ -207,8 +207,9 @@ func TestResendIsRefusedWhileTheProducerHasTheKey(t *testing.T) {
 	if err := client.Set(t.Context(), k, "mine", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	var r *replay.Refusal
-	if _, err := w.Resend(t.Context(), k, f.ID(), 1); !errors.As(err, &r) || r.Reason != replay.ProducersKey || r.State != notice.Delivered {
+	var r *jobs.Refusal
+	if _, err := w.Resend(t.Context(), k, f.ID(), 1, notice.Expiry{}); !errors.As(err, &r) || r.Reason != jobs.ProducersKey ||
+		r.State != notice.Delivered {
 		t.Errorf("with the producer's key: %v", err)
 	}
 	if err := client.Del(t.Context(), k).Err(); err != nil {

@@ -13,8 +13,8 @@ import (
 
 	"notifier/internal/history"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // saved is a backup of the keys of a test.
@@ -59,7 +59,7 @@ func restore(t *testing.T, c *redis.Client, list []saved) {
 func TestRestoredBackupDeliversNothingThatTheHistoryHas(t *testing.T) {
 	t.Parallel()
 	onDatabaseURLs(t, func(t *testing.T, url string) {
-		srv := redistest.Start(t)
+		srv := testkit.StartRedis(t)
 		s := newSink(1000)
 		s.answer = func(n *notice.Notice) notice.Result {
 			if strings.HasSuffix(n.Key, ":dead") && n.AttemptsMade == 0 {

@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 	"notifier/internal/history"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/search"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // A notice that Redis and the history have is in the answer once. Nothing outside the scope is in it.
@@ -29,7 +29,7 @@ func TestSearchAnswersFromBothStores(t *testing.T) {
 		}
 		a, b := testRoute("a", "app1:orders:paid"), testRoute("b", "app2:orders:paid")
 		a.Target.Kind, b.Target.Kind = route.KindNotice, route.KindNotice
-		w := start(t, redistest.Shared(t), s, func(o *Options) { o.History = History{DB: d, Backlog: 1000} }, a, b)
+		w := start(t, testkit.SharedRedis(t), s, func(o *Options) { o.History = History{DB: d, Backlog: 1000} }, a, b)
 		put := func(key, address string, delay time.Duration) {
 			t.Helper()
 			if _, err := w.Schedule(t.Context(), store.Request{Key: key, Delay: delay,
@@ -52,7 +52,7 @@ func TestSearchAnswersFromBothStores(t *testing.T) {
 		}
 
 		x := &search.Searcher{Redis: w.Engine, History: d, Routes: w.o.Routes}
-		all, app1 := search.Scope{Caller: access.Local()}, search.Scope{Caller: access.Caller{Name: "x", Prefix: "app1", Role: access.Read}}
+		all, app1 := search.Scope{Caller: auth.Local()}, search.Scope{Caller: auth.Caller{Name: "x", Prefix: "app1", Role: auth.Read}}
 		for _, c := range []struct {
 			box        string
 			scope      search.Scope
@@ -128,7 +128,7 @@ func TestSearchFileOfPartsNeedsTime(t *testing.T) {
 	t.Parallel()
 	onDatabases(t, func(t *testing.T, d *history.DB) {
 		s := newSink(10)
-		w := start(t, redistest.Shared(t), s, func(o *Options) { o.History = History{DB: d, Backlog: 1000} }, testRoute("a", "app1"))
+		w := start(t, testkit.SharedRedis(t), s, func(o *Options) { o.History = History{DB: d, Backlog: 1000} }, testRoute("a", "app1"))
 		if _, err := w.Schedule(t.Context(), store.Request{Key: "app1:orders:paid:4711"}); err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func TestSearchFileOfPartsNeedsTime(t *testing.T) {
 				t.Fatal(err)
 			}
 			var file bytes.Buffer
-			written, err := c.x.File(t.Context(), &file, q, search.Scope{Caller: access.Local()}, nil)
+			written, err := c.x.File(t.Context(), &file, q, search.Scope{Caller: auth.Local()}, nil)
 			if c.why != search.Searched {
 				var un *search.Unsearched
 				if !errors.As(err, &un) || un.Why != c.why || written || file.Len() > 0 {
@@ -173,13 +173,13 @@ func TestSearchFileOfPartsNeedsTime(t *testing.T) {
 func TestSearchWithoutHistory(t *testing.T) {
 	t.Parallel()
 	s := newSink(10)
-	w := start(t, redistest.Shared(t), s, nil, testRoute("a", "app1"))
+	w := start(t, testkit.SharedRedis(t), s, nil, testRoute("a", "app1"))
 	if _, err := w.Schedule(t.Context(), store.Request{Key: "app1:orders:paid:1"}); err != nil {
 		t.Fatal(err)
 	}
 	s.await(t, 1)
 	x := &search.Searcher{Redis: w.Engine, Routes: w.o.Routes}
-	got, err := x.Search(t.Context(), search.Query{Number: "1"}, search.Scope{Caller: access.Local()}, search.Page{Limit: 50})
+	got, err := x.Search(t.Context(), search.Query{Number: "1"}, search.Scope{Caller: auth.Local()}, search.Page{Limit: 50})
 	if err != nil || got.Past.Why != search.NoHistory || len(got.Live.Items) != 1 {
 		t.Errorf("%d in Redis, %v, %v", len(got.Live.Items), got.Past.Why, err)
 	}

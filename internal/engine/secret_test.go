@@ -16,9 +16,9 @@ import (
 	"notifier/internal/callback"
 	"notifier/internal/history"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // Receivers echo a secret around byte 512 of their answers, where the answer is cut. No part of the secret is stored, logged or
@@ -54,7 +54,7 @@ func TestNoPartOfASecretIsStoredOrLogged(t *testing.T) {
 		}
 	}
 	core, logs := logobserver.New(zap.DebugLevel)
-	w, d := keeps(t, redistest.Shared(t), nil, func(o *Options) { o.Handler, o.Logger = calls, zap.New(core) }, orders, alarms)
+	w, d := keeps(t, testkit.SharedRedis(t), nil, func(o *Options) { o.Handler, o.Logger = calls, zap.New(core) }, orders, alarms)
 	from := notice.KeptResponse - len(secret) - 2
 	n := notice.KeptResponse + 2 - from
 	w.put(t, n, func(i int) store.Request {

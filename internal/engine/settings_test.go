@@ -6,15 +6,15 @@ import (
 
 	"notifier/internal/audit"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
+	"notifier/internal/testkit"
 )
 
 // TestChangedSettingsLeaveOneEntry checks the audit while instances start: nothing for the first one, one entry for the first of two
 // with another ladder, and the time of the change for all.
 func TestChangedSettingsLeaveOneEntry(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	as := func(name string, r *route.Route) *world {
 		return start(t, srv, newSink(16), func(o *Options) { o.Instance, o.Version = name, "v-"+name }, r, testRoute("mail", "app2"))
 	}

@@ -104,7 +104,7 @@ func (e *Engine) sweepMore() {
 func (e *Engine) newSweeper(p keys.Partition) *reconcile.Sweeper {
 	return reconcile.NewSweeper(reconcile.SweeperOptions{Store: e.looks, Dispatch: claimer{e.dispatch, e.store.Layout}, Partition: p,
 		Events: events{e}, Grace: e.o.Grace, Assignment: e.assignment, Peers: e.assignment, Begun: e.since, Alarm: e.o.Alarm, Logger: e.o.Logger,
-		Failures: &e.sweepers.failures})
+		Failures: &e.sweepers.failures, Ticker: ticker{e}})
 }
 
 // claimer sweeps an old shard without the grace, since it has no events.

@@ -9,8 +9,8 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/move"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // Two instances deliver during two reshards. Scheduled notices and adopted timers are delivered
@@ -18,7 +18,7 @@ import (
 // shards are empty.
 func TestInstancesDeliverThroughAReshard(t *testing.T) {
 	t.Parallel()
-	srv, h := redistest.Start(t), newGot(1000)
+	srv, h := testkit.StartRedis(t), newGot(1000)
 	adopts, plain := testRoute("r", "app1"), testRoute("s", "app2")
 	adopts.Adopt = true
 	a := start(t, srv, h, nil, adopts, plain)
@@ -46,15 +46,7 @@ func TestInstancesDeliverThroughAReshard(t *testing.T) {
 		f, err := b.Find(ctx, key)
 		return err == nil && (f.Adopted || f.State == notice.Delivered)
 	}
-	await := func(what string, ok func() bool) {
-		t.Helper()
-		for until := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) { // sleep: the step of a poll that has a deadline
-			if time.Now().After(until) {
-				t.Fatal(what)
-			}
-		}
-	}
-	await("the timers are not adopted", func() bool {
+	eventually(t, "the timers are adopted", func() bool {
 		return adopted("app1:a:b:0") && adopted(fmt.Sprintf("app1:a:b:%d", n-1)) && adopted("app1:a:b:moved") && adopted("app1:a:b:gone")
 	})
 	for _, to := range []int{5, 3} {
@@ -71,16 +63,16 @@ func TestInstancesDeliverThroughAReshard(t *testing.T) {
 	if got := h.await(t, "app1:a:b:moved"); string(got.Body) != "late" {
 		t.Errorf("%q", got.Body)
 	}
-	await("not all came", func() bool {
+	eventually(t, "all come", func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return len(h.all) == 2*n+2
 	})
-	await("a deleted timer is not cancelled", func() bool {
+	eventually(t, "a deleted timer is not cancelled", func() bool {
 		f, err := b.Find(ctx, "app1:a:b:gone")
 		return err == nil && f.State == notice.Cancelled
 	})
-	await("a former shard holds something", func() bool {
+	eventually(t, "a former shard holds something", func() bool {
 		return len(a.store.Layout.OldShards()) == 0 && len(b.store.Layout.OldShards()) == 0
 	})
 	if now := a.store.Space(); now.Places() != 9 || now.First() != 6 || b.store.Space().Places() != 9 {

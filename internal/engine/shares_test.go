@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/holds"
-	"notifier/internal/redirect"
-	"notifier/internal/redistest"
+	"notifier/internal/auth"
+	"notifier/internal/jobs"
+	"notifier/internal/receivers"
 	"notifier/internal/route"
-	"notifier/internal/session"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // Of so many clients each has a share of two pauses and limits, of one redirect, and of 20 links.
@@ -26,24 +26,24 @@ func TestOneClientCannotUseUpAnothersShare(t *testing.T) {
 	}
 	r := testRoute("orders", "app1")
 	r.Target.Kind = route.KindNotice
-	w := start(t, redistest.Shared(t), newSink(1), func(o *Options) { o.Clients = names }, r)
+	w := start(t, testkit.SharedRedis(t), newSink(1), func(o *Options) { o.Clients = names }, r)
 	ctx := t.Context()
-	var receivers *store.FullError
-	var redirects *redirect.FullError
-	var links *session.LinksFull
+	var full *store.FullError
+	var redirects *jobs.FullError
+	var links *auth.LinksFull
 	for what, x := range map[string]struct {
 		most int
 		full any
 		use  func(client string, i int) error
 	}{
-		"pauses": {2, &receivers, func(client string, i int) error {
-			return w.PauseReceiver(ctx, client, holds.Receiver{Host: fmt.Sprint(client, i, ".example")}, time.Time{}, 0)
+		"pauses": {2, &full, func(client string, i int) error {
+			return w.PauseReceiver(ctx, client, receivers.Receiver{Host: fmt.Sprint(client, i, ".example")}, time.Time{}, 0)
 		}},
 		"redirects": {1, &redirects, func(client string, i int) error {
-			x, err := w.MakeRedirect(ctx, redirect.Rule{From: "https://old.example", To: "https://new.example"}, client)
+			x, err := w.MakeRedirect(ctx, jobs.Rule{From: "https://old.example", To: "https://new.example"}, client)
 			if err == nil { // it may have ended already
-				err = w.redirectStore().Add(ctx, &redirect.Redirect{ID: fmt.Sprint("rdr_", client, i), Client: client, State: redirect.Stopped,
-					Rule: x.Rule, Made: x.Made, Changed: x.Changed}, redirect.MaxKept)
+				err = w.jobStore().Add(ctx, &jobs.Job{ID: fmt.Sprint("rdr_", client, i), Client: client, State: jobs.Stopped,
+					Rule: x.Rule, Made: x.Made, Changed: x.Changed}, jobs.MaxJobs)
 			}
 			return err
 		}},
@@ -60,8 +60,8 @@ func TestOneClientCannotUseUpAnothersShare(t *testing.T) {
 			t.Errorf("%s: another client has none: %v", what, err)
 		}
 	}
-	err := w.LimitReceiver(ctx, names[0], holds.Limit{Receiver: holds.Receiver{Host: "x.example"}, Rate: 1})
-	if !errors.As(err, &receivers) || receivers.Most != 2 || receivers.All {
+	err := w.LimitReceiver(ctx, names[0], receivers.Limit{Receiver: receivers.Receiver{Host: "x.example"}, Rate: 1})
+	if !errors.As(err, &full) || full.Most != 2 || full.All {
 		t.Errorf("limits have a share beside that of pauses: %v", err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -31,7 +31,7 @@ func shopRoute(t *testing.T) *route.Route {
 
 // runShops runs an engine with one route and real calls until stop, at the latest until
 // the test ends.
-func runShops(t *testing.T, srv *redistest.Server, r *route.Route) (e *engine.Engine, m *metrics.Metrics, stop func()) {
+func runShops(t *testing.T, srv *testkit.Redis, r *route.Route) (e *engine.Engine, m *metrics.Metrics, stop func()) {
 	t.Helper()
 	table, err := route.NewTable([]*route.Route{r})
 	if err != nil {

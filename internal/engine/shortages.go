@@ -4,22 +4,22 @@ import (
 	"fmt"
 	"time"
 
+	"notifier/internal/fleet"
 	"notifier/internal/notice"
-	"notifier/internal/stats"
 )
 
 // urgentShortage is the age from which a shortage of this machine is urgent.
 const urgentShortage = time.Hour
 
 // shortages returns the shortages of this machine as conditions of Ready. The state of the log is a condition of its own.
-func (e *Engine) shortages() (list []stats.Condition) {
+func (e *Engine) shortages() (list []fleet.Condition) {
 	for _, s := range e.dispatch.Shortages() {
 		if s.Cause == notice.ShortLog {
 			continue
 		}
 
 		lasts := time.Since(s.Since)
-		list = append(list, stats.Condition{Urgent: lasts >= urgentShortage,
+		list = append(list, fleet.Condition{Urgent: lasts >= urgentShortage,
 			Reason: fmt.Sprintf("this machine has lacked a resource (%s) for %s, deferring notices without using an attempt: %s; %s",
 				s.Cause, notice.Short(lasts.Round(time.Second)), s.Detail, s.Remedy)})
 	}

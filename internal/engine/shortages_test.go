@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // handleFunc is a dispatch.Handler.
@@ -34,7 +34,7 @@ func TestShortageOfMachineDegrades(t *testing.T) {
 	})
 	ordered := testRoute("o", "app2")
 	ordered.Order = route.OrderSkip
-	w := start(t, redistest.Start(t), h, nil, testRoute("r", "app1"), ordered)
+	w := start(t, testkit.StartRedis(t), h, nil, testRoute("r", "app1"), ordered)
 	all := []string{key(1), "app2:a:b:1~1", "app2:a:b:1~2"}
 	for _, k := range all {
 		if _, err := w.Schedule(t.Context(), store.Request{Key: k}); err != nil {

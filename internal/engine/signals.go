@@ -33,6 +33,20 @@ func (s signals) Wake(p keys.Partition, due time.Time) {
 	}
 }
 
+// Expires implements [listener.Wakes].
+func (s signals) Expires(p keys.Partition, at time.Time) {
+	if list := s.sweepers.all()[p.Prefix]; p.Shard < len(list) {
+		list[p.Shard].Expires(at)
+	}
+}
+
+// Ticks implements [listener.Wakes].
+func (s signals) Ticks(p keys.Partition, at time.Time) {
+	if list := s.sweepers.all()[p.Prefix]; p.Shard < len(list) {
+		list[p.Shard].Ticks(at)
+	}
+}
+
 // Paused implements [listener.Wakes].
 func (s signals) Paused() { s.janitor.Check() }
 

@@ -19,8 +19,8 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/move"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -29,7 +29,7 @@ const withPostgres = true
 // Each part logged an outage once, in its own words, and did not log that it lasts or is over.
 func TestAnOutageIsToldAgainWhileItLastsAndItsEnd(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	core, logs := logged.New(zap.InfoLevel)
 	start(t, srv, newSink(1), func(o *Options) {
 		o.Logger, o.OutageEvery = zap.New(core), 1500*time.Millisecond // for a minute
@@ -71,7 +71,7 @@ func TestRefusedWritesAreAnOutage(t *testing.T) {
 			"NOREPLICAS "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			srv := redistest.Start(t)
+			srv := testkit.StartRedis(t)
 			core, logs := logged.New(zap.InfoLevel)
 			w := start(t, srv, newSink(1), func(o *Options) { o.Logger = zap.New(core) }, testRoute("r", "app1"))
 			do := func(command []any) {
@@ -172,7 +172,7 @@ func TestADeletedTimerIsCancelledThoughItsEventWasLost(t *testing.T) {
 // not adopted, and neither is its expiry: it comes once, with its body.
 func TestANoticeInAFormerShardIsNotAdopted(t *testing.T) {
 	t.Parallel()
-	srv, h := redistest.Start(t), newGot(10)
+	srv, h := testkit.StartRedis(t), newGot(10)
 	adopts := testRoute("r", "app1")
 	adopts.Adopt = true
 	a := start(t, srv, h, nil, adopts)
@@ -216,7 +216,7 @@ func TestANoticeInAFormerShardIsNotAdopted(t *testing.T) {
 // Without CONFIG, events are not switched on, and plain timers are delivered all the same.
 func TestPlainTimersWithoutEvents(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t, redistest.WithConfig(`rename-command CONFIG ""`))
+	srv := testkit.StartRedis(t, testkit.WithConfig(`rename-command CONFIG ""`))
 	r := testRoute("r", "app1")
 	r.Adopt = true
 	g := newGot(100)
@@ -284,7 +284,7 @@ func TestWhatANodeStillCarriesOutIsFoundSoonAfterItsReturn(t *testing.T) {
 // the moved one. A producer on the new side moves and deletes imported timers.
 func TestBothSidesDeliverThroughAMigration(t *testing.T) {
 	t.Parallel()
-	from, to, h := redistest.Start(t), redistest.Start(t), newGot(1000)
+	from, to, h := testkit.StartRedis(t), testkit.StartRedis(t), newGot(1000)
 	adopts, plain := testRoute("r", "app1"), testRoute("s", "app2")
 	adopts.Adopt = true
 	a := start(t, from, h, nil, adopts, plain)
@@ -309,19 +309,11 @@ func TestBothSidesDeliverThroughAMigration(t *testing.T) {
 	for _, name := range []string{"again", "moved", "gone"} {
 		set("app1:a:b:"+name, "first", time.Hour)
 	}
-	await := func(what string, ok func() bool) {
-		t.Helper()
-		for until := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) { // sleep: the step of a poll that has a deadline
-			if time.Now().After(until) {
-				t.Fatal(what)
-			}
-		}
-	}
 	adopted := func(e *world, key string) bool {
 		f, err := e.Find(ctx, key)
 		return err == nil && f.Adopted
 	}
-	await("the timers are not adopted", func() bool {
+	eventually(t, "the timers are adopted", func() bool {
 		return adopted(a, "app1:a:b:0") && adopted(a, fmt.Sprintf("app1:a:b:%d", n-1)) && adopted(a, "app1:a:b:gone") &&
 			adopted(a, "app1:a:b:moved")
 	})
@@ -344,7 +336,7 @@ func TestBothSidesDeliverThroughAMigration(t *testing.T) {
 		t.Errorf("the timer has %q", body)
 	}
 	set("app1:a:b:again", "second", time.Hour) // on the old side still
-	await("the timer that was set again is not adopted", func() bool { return adopted(a, "app1:a:b:again") })
+	eventually(t, "the timer that was set again is not adopted", func() bool { return adopted(a, "app1:a:b:again") })
 	if done := migrate(); done.Moved != 1 {
 		t.Errorf("%+v", done)
 	}
@@ -361,12 +353,12 @@ func TestBothSidesDeliverThroughAMigration(t *testing.T) {
 	if got := h.await(t, "app1:a:b:moved"); string(got.Body) != "late" {
 		t.Errorf("%q", got.Body)
 	}
-	await("not all came", func() bool {
+	eventually(t, "all come", func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return len(h.all) == 2*n+1
 	})
-	await("the deleted timer's notice is not cancelled", func() bool {
+	eventually(t, "the deleted timer's notice is not cancelled", func() bool {
 		f, err := b.Find(ctx, "app1:a:b:gone")
 		return err == nil && f.State == notice.Cancelled
 	})

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -66,7 +66,7 @@ func slowLink(t *testing.T, to string) string {
 // A reply of 4 MiB takes longer than the timeout of a reply.
 func TestLargeNoticesPassSlowLink(t *testing.T) {
 	const n = 100
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	h := newSink(2 * n)
 	w := start(t, srv, h, func(o *Options) {
 		conn, err := wire.Open(wire.Address{URL: strings.Replace(srv.URL(), srv.Addr(), slowLink(t, srv.Addr()), 1)})

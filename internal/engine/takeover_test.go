@@ -5,15 +5,15 @@ import (
 	"time"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // The instance that is preferred for a shard may be dead too, or have no slots. So another
 // one takes over the claims of a dead instance a second later.
 func TestTakeOverByAnInstanceThatIsNotPreferred(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	claimByTheDead(t, srv, "app1:m:t:1")
 	slow := testRoute("orders", "app1")
 	slow.Timeout = 2 * time.Minute // no lease ends before the test does
@@ -37,7 +37,7 @@ func TestTakeOverByAnInstanceThatIsNotPreferred(t *testing.T) {
 }
 
 // claimByTheDead schedules a notice, and claims it for the instance "dead".
-func claimByTheDead(t *testing.T, srv *redistest.Server, key string) {
+func claimByTheDead(t *testing.T, srv *testkit.Redis, key string) {
 	t.Helper()
 	s := store.New(store.Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Prefixes: []string{"app1"}})
 	if err := s.Layout.Learn(t.Context()); err != nil {
@@ -58,6 +58,7 @@ type sweeps struct{ all, due int }
 
 func (s *sweeps) Sweep(keys.Partition)    { s.all++ }
 func (s *sweeps) SweepDue(keys.Partition) { s.due++ }
+func (s *sweeps) Expire(keys.Partition)   {}
 func (s *sweeps) Room(keys.Partition) int { return 1 }
 
 // eventful reports whether shards have events.

@@ -4,11 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 
-	"notifier/internal/tap"
+	"notifier/internal/tracing"
 )
 
 // OpenTap opens a client's tap on the keys under a prefix.
-func (e *Engine) OpenTap(ctx context.Context, client, prefix string) (*tap.Tap, error) {
+func (e *Engine) OpenTap(ctx context.Context, client, prefix string) (*tracing.Tap, error) {
 	if err := e.known(ctx); err != nil {
 		return nil, err
 	}

@@ -14,10 +14,10 @@ import (
 
 	"notifier/internal/dispatch"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
-	"notifier/internal/tap"
+	"notifier/internal/testkit"
+	"notifier/internal/tracing"
 )
 
 // lateHandler records how late each attempt starts.
@@ -70,13 +70,13 @@ func TestTapMeasured(t *testing.T) {
 func tapRun(t *testing.T, run, taps int) [2]float64 {
 	t.Helper()
 	h := &lateHandler{}
-	w := start(t, redistest.Shared(t), nil, func(o *Options) {
+	w := start(t, testkit.SharedRedis(t), nil, func(o *Options) {
 		withTaps(t)(o)
 		h.Handler, o.Handler = o.Handler, h
 	}, testRoute("logs", "app1:trans"))
 	defer w.stop()
 	var reading sync.WaitGroup
-	open := make([]*tap.Tap, taps)
+	open := make([]*tracing.Tap, taps)
 	for i := range open {
 		from, err := w.OpenTap(t.Context(), fmt.Sprint("client", i), "")
 		if err != nil {
@@ -89,7 +89,7 @@ func tapRun(t *testing.T, run, taps int) [2]float64 {
 			}
 		}
 		reading.Go(func() {
-			v := tap.NewView(nil)
+			v := tracing.NewView(nil)
 			for e := range from.Events() {
 				if from.Received(&e); e.Copy != nil {
 					_, _ = json.Marshal(v.Show(e.Copy)) // as the API does

@@ -18,11 +18,11 @@ import (
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/queue"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/sign"
 	"notifier/internal/store"
-	"notifier/internal/tap"
+	"notifier/internal/testkit"
+	"notifier/internal/tracing"
 )
 
 // withTaps gives an engine the real handlers, with taps.
@@ -30,15 +30,15 @@ func withTaps(t *testing.T) func(*Options) {
 	calls := callback.New(callback.Options{})
 	t.Cleanup(calls.Close)
 	return func(o *Options) {
-		o.Taps = tap.NewPublisher(tap.PublisherOptions{Observer: o.Metrics, Logger: zap.NewNop()})
+		o.Taps = tracing.NewPublisher(tracing.PublisherOptions{Observer: o.Metrics, Logger: zap.NewNop()})
 		o.Handler = Handlers(o.Conn, o.Space, calls, o.Taps, &testLog{})
 	}
 }
 
 // copies reads copies until each of the keys has one, and returns them by key.
-func copies(t *testing.T, from *tap.Tap, want int) map[string]*tap.Copy {
+func copies(t *testing.T, from *tracing.Tap, want int) map[string]*tracing.Copy {
 	t.Helper()
-	got := map[string]*tap.Copy{}
+	got := map[string]*tracing.Copy{}
 	limit := time.After(60 * time.Second)
 	for len(got) < want {
 		select {
@@ -59,7 +59,7 @@ func copies(t *testing.T, from *tap.Tap, want int) map[string]*tap.Copy {
 }
 
 // awaitReady waits until so many instances copy.
-func awaitReady(t *testing.T, from *tap.Tap, instances int) {
+func awaitReady(t *testing.T, from *tracing.Tap, instances int) {
 	t.Helper()
 	select {
 	case e := <-from.Events():
@@ -103,7 +103,7 @@ func TestTapCopiesAttemptsOfEveryInstance(t *testing.T) {
 	jobs.Target = route.Target{Kind: route.KindList, Key: "app1-todo"}
 	logs := testRoute("logs", "app1:logs")
 
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	first := start(t, srv, nil, withTaps(t), r, jobs, logs)
 	second := start(t, srv, nil, withTaps(t), r, jobs, logs)
 	from, err := first.OpenTap(t.Context(), "shop", "app1")
@@ -138,7 +138,8 @@ func TestTapCopiesAttemptsOfEveryInstance(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	entry, err := queue.ParseEnvelope(string(got["app1:jobs:x:1"].Body))
-	if err != nil || entry.Key != "app1:jobs:x:1" || got["app1:jobs:x:1"].Method != tap.Push || got["app1:jobs:x:1"].URL != "list:app1-todo" {
+	if err != nil || entry.Key != "app1:jobs:x:1" || got["app1:jobs:x:1"].Method != tracing.Push ||
+		got["app1:jobs:x:1"].URL != "list:app1-todo" {
 		t.Errorf("%v: %+v", err, got["app1:jobs:x:1"])
 	}
 	if c := got["app1:logs:x:1"]; string(c.Body) != `{"a":1}` || c.Method != http.MethodPost {
@@ -203,7 +204,7 @@ func TestTapInACluster(t *testing.T) {
 
 func TestTapEndsWhenTheEngineStops(t *testing.T) {
 	t.Parallel()
-	w := start(t, redistest.Shared(t), nil, withTaps(t), testRoute("logs", "app1:logs"))
+	w := start(t, testkit.SharedRedis(t), nil, withTaps(t), testRoute("logs", "app1:logs"))
 	from, err := w.OpenTap(t.Context(), "shop", "")
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +223,7 @@ func TestTapEndsWhenTheEngineStops(t *testing.T) {
 
 // Without a tap an attempt allocates as much as without this feature.
 func TestTapCostsNoAllocationWithoutTaps(t *testing.T) {
-	h := handlers{log: logHandler{&testLog{}}, taps: tap.NewPublisher(tap.PublisherOptions{Logger: zap.NewNop()})}
+	h := handlers{log: logHandler{&testLog{}}, taps: tracing.NewPublisher(tracing.PublisherOptions{Logger: zap.NewNop()})}
 	r := testRoute("jobs", "app1:jobs")
 	r.Target = route.Target{Kind: route.KindLog}
 	n := &notice.Notice{Key: key(1), Content: notice.Content{Body: []byte("{}")}}
@@ -238,7 +239,7 @@ func TestTapCostsNoAllocationWithoutTaps(t *testing.T) {
 // The counted results are the label values of the metric.
 func TestTapResultsAreThoseOfTheMetric(t *testing.T) {
 	t.Parallel()
-	if want := []string{tap.Published, tap.Dropped, tap.Slow}; !slices.Equal(metrics.CopyResults, want) {
+	if want := []string{tracing.Published, tracing.Dropped, tracing.Slow}; !slices.Equal(metrics.CopyResults, want) {
 		t.Errorf("the metric has %v, want %v", metrics.CopyResults, want)
 	}
 }

@@ -8,15 +8,15 @@ import (
 	logged "go.uber.org/zap/zaptest/observer"
 
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // A producer that set plain timers under a route without adoption waited for callbacks without any
 // log message. A timer that remains of a cancelled notice is not reported.
 func TestAPlainTimerWhereNobodyAdoptsIsToldOncePerPrefix(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	core, logs := logged.New(zap.WarnLevel)
 	adopts := testRoute("adopts", "app2")
 	adopts.Adopt = true

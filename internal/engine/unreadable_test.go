@@ -10,8 +10,8 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // Records as another program or version may write them.
@@ -28,7 +28,7 @@ func unreadable(text string) notice.Reason {
 }
 
 // breakRecord puts text in the place of a record; "" takes it away.
-func breakRecord(t *testing.T, srv *redistest.Server, key, text string) {
+func breakRecord(t *testing.T, srv *testkit.Redis, key, text string) {
 	t.Helper()
 	records := keys.Space{Namespace: srv.Namespace(), Shards: 1}.Records(keys.Partition{Prefix: "app1"})
 	c, ctx := srv.Client(), context.Background()
@@ -43,7 +43,7 @@ func breakRecord(t *testing.T, srv *redistest.Server, key, text string) {
 
 func TestARecordThatCannotBeReadBecomesADeadLetter(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	g := newGot(100)
 	w := start(t, srv, g, nil, testRoute("r", "app1"))
 	ctx := context.Background()
@@ -120,7 +120,7 @@ func TestARecordThatCannotBeReadBecomesADeadLetter(t *testing.T) {
 // A dead letter with an invalid record blocks no other notice.
 func TestABrokenDeadLetterDoesNotHoldUpOthers(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	g := newGot(1000)
 	g.reply = func(*notice.Notice) notice.Result { return notice.DeadResult(notice.ReasonGone, "") }
 	w := start(t, srv, g, nil, testRoute("r", "app1"))

@@ -8,8 +8,8 @@ import (
 	logged "go.uber.org/zap/zaptest/observer"
 
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // The log reported a dead letter like any attempt, so it was missing among the warnings. One line
@@ -24,7 +24,7 @@ func TestADeadLetterIsAWarning(t *testing.T) {
 		}
 		return notice.RetryResult(notice.ReasonTimeout, "no")
 	}
-	w := start(t, redistest.Shared(t), s, func(o *Options) { o.Logger = zap.New(core) }, testRoute("r", "app1"))
+	w := start(t, testkit.SharedRedis(t), s, func(o *Options) { o.Logger = zap.New(core) }, testRoute("r", "app1"))
 	for i := range 2 {
 		if _, err := w.Schedule(t.Context(), store.Request{Key: key(i), Delay: time.Millisecond}); err != nil {
 			t.Fatal(err)
@@ -59,7 +59,7 @@ func TestAttemptLines(t *testing.T) {
 		r.Host = "shop.example:443"
 		return r
 	}
-	w := start(t, redistest.Shared(t), s, func(o *Options) { o.Logger, o.LogAttempts = zap.New(core), failed }, testRoute("r", "app1"))
+	w := start(t, testkit.SharedRedis(t), s, func(o *Options) { o.Logger, o.LogAttempts = zap.New(core), failed }, testRoute("r", "app1"))
 	trace := "4bf92f3577b34da6a3ce929d0e0e4736"
 	content := notice.Content{Traceparent: "00-" + trace + "-00f067aa0ba902b7-01"}
 	made, err := w.Schedule(t.Context(), store.Request{Key: key(0), Delay: 5 * time.Millisecond, Content: content})

@@ -10,8 +10,8 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // Another program writes a value of another type to one of a route's keys. That route stops, all
@@ -27,7 +27,7 @@ func TestAWrongTypeUnderOneRoutesKeyHoldsUpNoOther(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			srv := redistest.Start(t)
+			srv := testkit.StartRedis(t)
 			g := newGot(1000)
 			w := start(t, srv, g, func(o *Options) { o.Logger = zap.NewNop() }, testRoute("r", "app1"), testRoute("other", "app2"))
 			ctx, c := context.Background(), srv.Client()

@@ -62,4 +62,9 @@
 // An instance does not know the others before its first heartbeat, or after heartbeats have failed for three intervals.
 // It is then preferred for all work. Its parts of limits stay as they were last divided. Before the first heartbeat, it
 // uses the whole of each limit.
+//
+// # Figures
+//
+// The package also has the figures that an instance gives of itself in heartbeats, metrics and pages: [Counters] of its
+// work, [Gauges], which are values of a moment, and its [Readiness].
 package fleet

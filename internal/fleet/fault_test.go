@@ -17,17 +17,17 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // cluster starts three masters with a replica each. holder is the master that stores the
 // heartbeats, heir its replica.
-func cluster(t *testing.T) (p place, holder, heir *redistest.Server) {
+func cluster(t *testing.T) (p place, holder, heir *testkit.Redis) {
 	t.Helper()
-	nodes := map[string]*redistest.Server{}
+	nodes := map[string]*testkit.Redis{}
 	args := []string{"--cluster", "create"}
 	for range 6 {
-		n := redistest.Start(t, redistest.WithConfig("cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-node-timeout 2000"))
+		n := testkit.StartRedis(t, testkit.WithConfig("cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-node-timeout 2000"))
 		nodes[n.Addr()] = n
 		args = append(args, n.Addr())
 	}
@@ -36,7 +36,7 @@ func cluster(t *testing.T) (p place, holder, heir *redistest.Server) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	ctx := t.Context()
-	wait(t, "the cluster whole", func() bool {
+	testkit.Until(t, "the cluster whole", func() bool {
 		for _, n := range nodes {
 			i := n.Client().ClusterInfo(ctx).Val()
 			if !strings.Contains(i, "cluster_state:ok") || !strings.Contains(i, "cluster_known_nodes:6") {
@@ -56,7 +56,7 @@ func cluster(t *testing.T) (p place, holder, heir *redistest.Server) {
 	}
 	holder = nodes[master.Options().Addr]
 	// A replica reports its role before its master has registered it.
-	wait(t, "a replica of "+holder.Addr(), func() bool {
+	testkit.Until(t, "a replica of "+holder.Addr(), func() bool {
 		role, _ := holder.Client().Do(ctx, "ROLE").Slice()
 		if len(role) < 3 {
 			return false
@@ -78,7 +78,7 @@ func afterwards(t *testing.T, os []*observer, xs []*process) {
 	back(t, os, xs)
 	killed := time.Now()
 	xs[0].signal(syscall.SIGKILL)
-	wait(t, "it is gone", func() bool { _, ok := os[0].goneAt(xs[0].id); return ok })
+	testkit.Until(t, "it is gone", func() bool { _, ok := os[0].goneAt(xs[0].id); return ok })
 	t.Logf("gone %s after kill -9", time.Since(killed).Round(time.Millisecond))
 }
 
@@ -86,11 +86,11 @@ func TestFleetSurvivesKilledMaster(t *testing.T) {
 	p, holder, heir := cluster(t)
 	os, xs := meet(t, p, 2, 2)
 	holder.Kill()
-	wait(t, "its replica is a master", func() bool { return isMaster(t, heir) })
+	testkit.Until(t, "its replica is a master", func() bool { return isMaster(t, heir) })
 	afterwards(t, os, xs)
 }
 
-func isMaster(t *testing.T, s *redistest.Server) bool {
+func isMaster(t *testing.T, s *testkit.Redis) bool {
 	return strings.HasPrefix(fmt.Sprint(s.Client().Do(t.Context(), "ROLE").Val()), "[master")
 }
 
@@ -99,11 +99,11 @@ func isMaster(t *testing.T, s *redistest.Server) bool {
 func TestFleetSurvivesPlannedFailover(t *testing.T) {
 	p, holder, heir := cluster(t)
 	os, xs := meet(t, p, 2, 2)
-	for _, next := range []*redistest.Server{heir, holder} {
+	for _, next := range []*testkit.Redis{heir, holder} {
 		if err := next.Client().ClusterFailover(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
-		wait(t, "the replica is a master", func() bool { return isMaster(t, next) })
+		testkit.Until(t, "the replica is a master", func() bool { return isMaster(t, next) })
 		back(t, os, xs)
 	}
 	afterwards(t, os, xs)
@@ -112,7 +112,7 @@ func TestFleetSurvivesPlannedFailover(t *testing.T) {
 // sentinel starts a sentinel that follows a master.
 func sentinel(t *testing.T, master string) string {
 	t.Helper()
-	port, err := redistest.FreePort()
+	port, err := testkit.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,12 +136,12 @@ func sentinel(t *testing.T, master string) string {
 }
 
 // sentinels starts a master with a replica and three sentinels.
-func sentinels(t *testing.T) (p place, master, replica *redistest.Server, first *redis.SentinelClient) {
+func sentinels(t *testing.T) (p place, master, replica *testkit.Redis, first *redis.SentinelClient) {
 	t.Helper()
-	master = redistest.Start(t)
-	replica = redistest.Start(t, redistest.WithConfig("replicaof "+strings.ReplaceAll(master.Addr(), ":", " ")))
+	master = testkit.StartRedis(t)
+	replica = testkit.StartRedis(t, testkit.WithConfig("replicaof "+strings.ReplaceAll(master.Addr(), ":", " ")))
 	ctx := t.Context()
-	wait(t, "the replica in step", func() bool {
+	testkit.Until(t, "the replica in step", func() bool {
 		return strings.Contains(replica.Client().Info(ctx, "replication").Val(), "master_link_status:up")
 	})
 	var addrs []string
@@ -152,7 +152,7 @@ func sentinels(t *testing.T) (p place, master, replica *redistest.Server, first 
 		t.Cleanup(func() { _ = c.Close() })
 		addrs, clients = append(addrs, addr), append(clients, c)
 	}
-	wait(t, "three sentinels that know one another", func() bool {
+	testkit.Until(t, "three sentinels that know one another", func() bool {
 		for _, c := range clients {
 			peers, err := c.Sentinels(ctx, "pay").Result()
 			replicas, err2 := c.Replicas(ctx, "pay").Result()
@@ -170,7 +170,7 @@ func TestFleetSurvivesSentinelReplacingKilledMaster(t *testing.T) {
 	p, master, replica, _ := sentinels(t)
 	os, xs := meet(t, p, 2, 2)
 	master.Kill()
-	wait(t, "the replica is the master", func() bool { return isMaster(t, replica) })
+	testkit.Until(t, "the replica is the master", func() bool { return isMaster(t, replica) })
 	afterwards(t, os, xs)
 }
 
@@ -180,7 +180,7 @@ func TestFleetSurvivesSentinelReplacingAliveMaster(t *testing.T) {
 	if err := s.Failover(t.Context(), "pay").Err(); err != nil {
 		t.Fatal(err)
 	}
-	wait(t, "the replica is the master", func() bool { return isMaster(t, replica) })
+	testkit.Until(t, "the replica is the master", func() bool { return isMaster(t, replica) })
 	afterwards(t, os, xs)
 }
 
@@ -189,7 +189,7 @@ func TestFleetSurvivesSentinelReplacingHangingMaster(t *testing.T) {
 	p, master, replica, _ := sentinels(t)
 	os, xs := meet(t, p, 2, 2)
 	master.Pause()
-	wait(t, "the replica is the master", func() bool { return isMaster(t, replica) })
+	testkit.Until(t, "the replica is the master", func() bool { return isMaster(t, replica) })
 	afterwards(t, os, xs)
 	master.Unpause()
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"notifier/internal/notice"
-	"notifier/internal/stats"
 )
 
 // Figures are the work statistics that an instance publishes with its heartbeats, so that any
@@ -39,7 +38,7 @@ type RouteFigures struct {
 	InFlight int `json:"f,omitempty"`
 	// Waiting is how many due notices are deferred at the moment, by cause.
 	Waiting map[notice.Held]int `json:"w,omitempty"`
-	stats.Work
+	Work
 }
 
 // Waiting returns how many due notices are deferred in all instances, by the prefix of their route.
@@ -131,9 +130,9 @@ const MinutesKept = 70 * time.Minute
 
 // Minute is the work of one instance in one minute, or in the part of a minute that it ran.
 type Minute struct {
-	Instance string                `json:"i"`
-	At       int64                 `json:"at"` // Unix ms of its end
-	Routes   map[string]stats.Work `json:"routes"`
+	Instance string          `json:"i"`
+	At       int64           `json:"at"` // Unix ms of its end
+	Routes   map[string]Work `json:"routes"`
 }
 
 // Encode returns the minute as JSON.

@@ -6,13 +6,12 @@ import (
 	"testing"
 
 	"notifier/internal/notice"
-	"notifier/internal/stats"
 )
 
 func TestFiguresAreCutToTheirLimit(t *testing.T) {
 	f := Figures{Since: 1, Routes: map[string]RouteFigures{}}
 	for i := range 60 {
-		f.Routes[fmt.Sprintf("app%d", i)] = RouteFigures{InFlight: i, Work: stats.Work{Late: stats.Spread{1: 1}}}
+		f.Routes[fmt.Sprintf("app%d", i)] = RouteFigures{InFlight: i, Work: Work{Late: Spread{1: 1}}}
 		for j := range 10 {
 			f.Hosts = append(f.Hosts, HostFigures{Prefix: fmt.Sprintf("app%d", i), Host: fmt.Sprintf("shop%d.example:443", j),
 				Calls: int64(600 - 10*i - j)})
@@ -32,7 +31,7 @@ func TestFiguresAreCutToTheirLimit(t *testing.T) {
 		t.Errorf("cut %v, %d hosts, %d routes", got.Cut, len(got.Hosts), len(got.Routes))
 	}
 	for i := range 400 {
-		f.Routes[fmt.Sprintf("more%d", i)] = RouteFigures{InFlight: 1, Work: stats.Work{Late: stats.Spread{1: 1, 2: 2, 3: 3}}}
+		f.Routes[fmt.Sprintf("more%d", i)] = RouteFigures{InFlight: 1, Work: Work{Late: Spread{1: 1, 2: 2, 3: 3}}}
 	}
 	if got = read(f); !got.Cut || len(got.Hosts) != 0 || len(got.Routes) != 460 || got.Routes["app7"].Late != nil ||
 		got.Routes["app7"].InFlight != 7 {
@@ -60,7 +59,7 @@ func TestWaitingSumsInstancesByRoute(t *testing.T) {
 }
 
 func TestInvalidMinutesAreSkipped(t *testing.T) {
-	text, err := Minute{Instance: "a", At: 5, Routes: map[string]stats.Work{"app1": {Late: stats.Spread{3: 4}}}}.Encode()
+	text, err := Minute{Instance: "a", At: 5, Routes: map[string]Work{"app1": {Late: Spread{3: 4}}}}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ type Host interface {
 	// Dead is called once for each instance that was declared dead. Its claims may be reclaimed;
 	// their tokens begin with its id and a '-'.
 	Dead(id string)
-	// Tapped is called after each heartbeat with the open taps, as package tap names them.
+	// Tapped is called after each heartbeat with the open taps, as package tracing names them.
 	Tapped(taps []string)
 	// Receivers is called after each heartbeat with the version of the paused receivers; empty = none was published.
 	Receivers(version string)

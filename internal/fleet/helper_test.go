@@ -16,8 +16,8 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -207,17 +207,6 @@ func (o *observer) goneAt(id string) (time.Time, bool) {
 	return at, ok
 }
 
-// wait waits until a condition holds.
-func wait(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for begun := time.Now(); !f(); {
-		if time.Since(begun) > 30*time.Second {
-			t.Fatalf("not within 30s: %s", what)
-		}
-		time.Sleep(5 * time.Millisecond) // sleep: a poll
-	}
-}
-
 // meet starts observers and processes, and waits until all have read each other's heartbeats with a
 // connection.
 func meet(t *testing.T, p place, observers, processes int) (os []*observer, xs []*process) {
@@ -235,7 +224,7 @@ func meet(t *testing.T, p place, observers, processes int) (os []*observer, xs [
 	defer func() { _ = conn.Close() }()
 	s := NewStore(store.NewLayout(wire.New(wire.Options{Client: conn.Commander, Space: keys.Space{Namespace: p.namespace}}),
 		store.LayoutOptions{}))
-	wait(t, "all know all", func() bool {
+	testkit.Until(t, "all know all", func() bool {
 		for _, o := range os {
 			if o.Stats().Alive != observers+processes {
 				return false
@@ -253,4 +242,4 @@ func meet(t *testing.T, p place, observers, processes int) (os []*observer, xs [
 	return os, xs
 }
 
-func at(srv *redistest.Server) place { return place{"standalone", srv.URL(), srv.Namespace()} }
+func at(srv *testkit.Redis) place { return place{"standalone", srv.URL(), srv.Namespace()} }

@@ -12,21 +12,21 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 func TestKilledProcessIsDead(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	os, xs := meet(t, at(srv), 2, 2)
 	killed := time.Now()
 	xs[0].signal(syscall.SIGKILL)
 	for _, o := range os {
-		wait(t, "it is gone", func() bool { _, ok := o.goneAt(xs[0].id); return ok })
+		testkit.Until(t, "it is gone", func() bool { _, ok := o.goneAt(xs[0].id); return ok })
 		when, _ := o.goneAt(xs[0].id)
 		t.Logf("gone %s after kill -9, with a takeover of %s", when.Sub(killed).Round(time.Millisecond), testTakeover)
 	}
-	wait(t, "three live", func() bool { return os[0].Stats().Alive == 3 })
+	testkit.Until(t, "three live", func() bool { return os[0].Stats().Alive == 3 })
 	if _, ok := os[0].goneAt(xs[1].id); ok {
 		t.Error("one that lives is gone")
 	}
@@ -35,16 +35,16 @@ func TestKilledProcessIsDead(t *testing.T) {
 // Its connections stay: the kernel keeps them.
 func TestStoppedProcessIsNotDead(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	os, xs := meet(t, at(srv), 2, 3)
 	for i, x := range xs[:2] {
 		x.signal(syscall.SIGSTOP)
 		// An observer that was paused itself declares no instance unresponsive until it has reached
 		// Redis for as long again.
-		wait(t, "it is silent", func() bool { return os[0].Stats().Unresponsive == 1 })
+		testkit.Until(t, "it is silent", func() bool { return os[0].Stats().Unresponsive == 1 })
 		time.Sleep([]time.Duration{time.Second, 4 * time.Second}[i]) // sleep: so much longer it is stopped
 		x.signal(syscall.SIGCONT)
-		wait(t, "all live again", func() bool { return os[0].Stats().Alive == 5 && os[1].Stats().Alive == 5 })
+		testkit.Until(t, "all live again", func() bool { return os[0].Stats().Alive == 5 && os[1].Stats().Alive == 5 })
 		if said := x.heard(); said != "" {
 			t.Errorf("it said %s", said)
 		}
@@ -60,7 +60,7 @@ func TestStoppedProcessIsNotDead(t *testing.T) {
 // continues.
 func TestProcessDeclaredDeadTakesNewID(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	os, xs := meet(t, at(srv), 1, 1)
 	xs[0].signal(syscall.SIGSTOP)
 	for _, line := range strings.Split(srv.Client().ClientList(t.Context()).Val(), "\n") {
@@ -69,10 +69,10 @@ func TestProcessDeclaredDeadTakesNewID(t *testing.T) {
 			srv.Client().ClientKillByFilter(t.Context(), "ID", id)
 		}
 	}
-	wait(t, "it is gone", func() bool { _, ok := os[0].goneAt(xs[0].id); return ok })
+	testkit.Until(t, "it is gone", func() bool { _, ok := os[0].goneAt(xs[0].id); return ok })
 	xs[0].signal(syscall.SIGCONT)
-	wait(t, "it has a new id", func() bool { return strings.HasPrefix(xs[0].heard(), "renamed "+xs[0].id) })
-	wait(t, "both live", func() bool { return os[0].Stats().Alive == 2 })
+	testkit.Until(t, "it has a new id", func() bool { return strings.HasPrefix(xs[0].heard(), "renamed "+xs[0].id) })
+	testkit.Until(t, "both live", func() bool { return os[0].Stats().Alive == 2 })
 	if s := os[0].Stats(); s.Renamed != 0 || s.Dead != 1 {
 		t.Errorf("%+v", s)
 	}
@@ -80,7 +80,7 @@ func TestProcessDeclaredDeadTakesNewID(t *testing.T) {
 
 func TestPausedServerMakesNoInstanceDead(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	os, xs := meet(t, at(srv), 2, 2)
 	srv.Pause()
 	time.Sleep(4 * time.Second) // sleep: so long it is paused, four takeovers
@@ -105,9 +105,9 @@ func back(t *testing.T, os []*observer, xs []*process) {
 		}
 		return true
 	}
-	wait(t, "all live", all)
+	testkit.Until(t, "all live", all)
 	time.Sleep(2 * testTakeover) // sleep: an error would show within a takeover
-	wait(t, "all live", all)
+	testkit.Until(t, "all live", all)
 	for _, o := range os {
 		if s := o.Stats(); s.Dead != 0 || s.Renamed != 0 {
 			t.Errorf("%+v", s)
@@ -123,13 +123,13 @@ func back(t *testing.T, os []*observer, xs []*process) {
 func TestRestartedServerMakesNoInstanceDead(t *testing.T) {
 	t.Parallel()
 	// Without its data, and at once back: none can have been declared dead.
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	os, xs := meet(t, at(srv), 2, 2)
 	srv.Restart()
 	back(t, os, xs)
 
 	// With its data, after several takeovers.
-	srv = redistest.Start(t, redistest.WithAOF(t.TempDir()))
+	srv = testkit.StartRedis(t, testkit.WithAOF(t.TempDir()))
 	os, xs = meet(t, at(srv), 2, 2)
 	srv.Kill()
 	time.Sleep(3 * testTakeover) // sleep: so long it is away
@@ -140,7 +140,7 @@ func TestRestartedServerMakesNoInstanceDead(t *testing.T) {
 // Subscriptions that are closed are retried.
 func TestClosedSubscriptionsMakeNoInstanceDead(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	os, xs := meet(t, at(srv), 2, 2)
 	for range 20 {
 		srv.Client().ClientKillByFilter(t.Context(), "TYPE", "pubsub")
@@ -150,7 +150,7 @@ func TestClosedSubscriptionsMakeNoInstanceDead(t *testing.T) {
 }
 
 // as is the place of instances that log in as a user with the given rules.
-func as(t *testing.T, srv *redistest.Server, rules ...string) place {
+func as(t *testing.T, srv *testkit.Redis, rules ...string) place {
 	t.Helper()
 	if err := srv.Client().ACLSetUser(t.Context(), "limited", append([]string{"on", ">x"}, rules...)...).Err(); err != nil {
 		t.Fatal(err)
@@ -175,10 +175,10 @@ func TestDeployedUserHasAllRights(t *testing.T) {
 			}
 		}
 	}
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	os, xs := meet(t, as(t, srv, rules...), 1, 1)
 	xs[0].signal(syscall.SIGKILL)
-	wait(t, "it is gone", func() bool { _, ok := os[0].goneAt(xs[0].id); return ok })
+	testkit.Until(t, "it is gone", func() bool { _, ok := os[0].goneAt(xs[0].id); return ok })
 	if s := os[0].Stats(); s.Failed != 0 {
 		t.Errorf("%+v", s)
 	}
@@ -204,12 +204,12 @@ func TestMissingRightsMakeNoInstanceDead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			srv := redistest.Start(t)
+			srv := testkit.StartRedis(t)
 			p := as(t, srv, rules...)
 			o, x := observe(t, p), spawn(t, p)
-			wait(t, "both live", func() bool { return o.Stats().Alive == 2 })
+			testkit.Until(t, "both live", func() bool { return o.Stats().Alive == 2 })
 			x.signal(syscall.SIGKILL)
-			wait(t, "it is silent", func() bool { return o.Stats().Unresponsive == 1 })
+			testkit.Until(t, "it is silent", func() bool { return o.Stats().Unresponsive == 1 })
 			time.Sleep(2 * testTakeover) // sleep: it would be gone by then
 			if s := o.Stats(); s.Dead != 0 || s.Unresponsive != 1 || s.Failed != 0 {
 				t.Errorf("%+v", s)
@@ -230,7 +230,7 @@ func (figures) Received(string, string) {}
 
 func TestListReturnsAllInstances(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	p := at(srv)
 	started := time.Now().UTC().Truncate(time.Second)
 	a := observe(t, p, func(o *Options) {
@@ -242,14 +242,14 @@ func TestListReturnsAllInstances(t *testing.T) {
 		o.Host = figures(make([]byte, MaxAbout+1))
 	})
 	x := spawn(t, p)
-	wait(t, "all live", func() bool { return a.Stats().Alive == 3 && b.Stats().Alive == 3 })
+	testkit.Until(t, "all live", func() bool { return a.Stats().Alive == 3 && b.Stats().Alive == 3 })
 	b.Retire()
 	x.signal(syscall.SIGSTOP)
 	s := a.o.Redis.(*Store)
 	srv.Client().HSet(t.Context(), s.w.Space.FleetAbout(), x.id, "{", x.id+" figures", "{")
 	srv.Client().ZAdd(t.Context(), s.w.Space.FleetSigns(), redis.Z{Member: "foreign", Score: 1e12})
 	byID := map[string]Instance{}
-	wait(t, "one of each", func() bool {
+	testkit.Until(t, "one of each", func() bool {
 		list, err := List(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
@@ -280,12 +280,12 @@ func TestListReturnsAllInstances(t *testing.T) {
 // Eight idle instances send a bounded number of commands.
 func TestIdleCommandsAreBounded(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	var os []*observer
 	for range 8 {
 		os = append(os, observe(t, at(srv), func(o *Options) { o.Takeover = 3 * time.Second }))
 	}
-	wait(t, "all live", func() bool {
+	testkit.Until(t, "all live", func() bool {
 		for _, o := range os {
 			if o.Stats().Alive != 8 {
 				return false
@@ -321,15 +321,15 @@ func TestIdleCommandsAreBounded(t *testing.T) {
 // A cluster of one node has the slots and errors of a larger one.
 func TestFleetWorksInCluster(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t, redistest.WithConfig("cluster-enabled yes"))
+	srv := testkit.StartRedis(t, testkit.WithConfig("cluster-enabled yes"))
 	ctx := context.Background()
 	if err := srv.Client().ClusterAddSlotsRange(ctx, 0, 16383).Err(); err != nil {
 		t.Fatal(err)
 	}
-	wait(t, "the cluster agrees", func() bool { return srv.Client().Set(ctx, "probe", "x", 0).Err() == nil })
+	testkit.Until(t, "the cluster agrees", func() bool { return srv.Client().Set(ctx, "probe", "x", 0).Err() == nil })
 	os, xs := meet(t, place{"cluster", "redis://" + srv.Addr(), "notifier"}, 1, 2)
 	xs[0].signal(syscall.SIGKILL)
-	wait(t, "it is gone", func() bool { _, ok := os[0].goneAt(xs[0].id); return ok })
+	testkit.Until(t, "it is gone", func() bool { _, ok := os[0].goneAt(xs[0].id); return ok })
 	slot := srv.Client().ClusterKeySlot(ctx, keys.Space{Namespace: "notifier"}.FleetSigns()).Val()
 	if n := srv.Client().ClusterCountKeysInSlot(ctx, int(slot)).Val(); n != 3 {
 		t.Errorf("%d of the fleet's keys in its slot", n)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/stats"
 	"notifier/internal/wire"
 )
 
@@ -36,8 +35,9 @@ func OtherTarget(served map[string][]string, prefix string) bool {
 	return false
 }
 
-// Workers counts, for each of some recorded prefixes, the instances with a handler in their program.
-func (s *Store) Workers(ctx context.Context, recorded []string) ([]stats.Recorded, error) {
+// Workers counts, for each of some recorded prefixes, the instances with a handler in their program, and returns when one
+// last had it.
+func (s *Store) Workers(ctx context.Context, recorded []string) ([]Recorded, error) {
 	if len(recorded) == 0 {
 		return nil, nil
 	}
@@ -47,9 +47,20 @@ func (s *Store) Workers(ctx context.Context, recorded []string) ([]stats.Recorde
 		return nil, err
 	}
 
-	list := make([]stats.Recorded, len(recorded))
+	handled, err := s.w.Redis.HMGet(ctx, s.w.Space.Handled(), recorded...).Result()
+	if err != nil {
+		return nil, s.w.Fail("serve", err)
+	}
+
+	list := make([]Recorded, len(recorded))
 	for i, p := range recorded {
 		list[i].Prefix = p
+		if text, ok := handled[i].(string); ok {
+			if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
+				list[i].Handled = time.UnixMilli(ms).UTC()
+			}
+		}
+
 		for _, entries := range served {
 			if slices.Contains(entries, p+WorkerMark) {
 				list[i].Workers++
@@ -68,7 +79,7 @@ func (s *Store) Serve(ctx context.Context, instance string, prefixes []string, s
 		args = append(args, p)
 	}
 
-	v, err := s.l.Parts(ctx, serveScript, 0, []string{s.w.Space.Serving()}, args)
+	v, err := s.l.Parts(ctx, serveScript, 0, []string{s.w.Space.Serving(), s.w.Space.Handled()}, args)
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +119,15 @@ func (s *Store) Serving(ctx context.Context, stale time.Duration) (map[string][]
 	}
 
 	return byInstance(members), nil
+}
+
+// Forget removes the time at which a worker last had a handler for a prefix.
+func (s *Store) Forget(ctx context.Context, prefix string) error {
+	if err := s.w.Redis.HDel(ctx, s.w.Space.Handled(), prefix).Err(); err != nil {
+		return s.w.Fail("serve", err)
+	}
+
+	return nil
 }
 
 // Unserve removes the prefixes that an instance has recorded with [Store.Serve].

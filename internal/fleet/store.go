@@ -93,7 +93,7 @@ type Roster struct {
 	Connections int
 	Heartbeats  []LastHeartbeat
 	Departures  []Departure
-	// Taps are the open taps, as package tap names them.
+	// Taps are the open taps, as package tracing names them.
 	Taps []string
 	// Receivers is the version of the paused receivers; empty = none was published.
 	Receivers string

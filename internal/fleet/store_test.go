@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire/wiretest"
 )
 
@@ -132,6 +132,47 @@ func TestServeRecordsThousandsOfPrefixes(t *testing.T) {
 	}
 }
 
+// The time of the last report of a worker outlives the worker, until its prefix is forgotten.
+func TestWorkersSaysWhenAPrefixWasHandled(t *testing.T) {
+	t.Parallel()
+	s, srv := openStore(t)
+	recorded := []string{"app1:a", "app1:b"}
+	entries := []string{"app1:a" + WorkerMark, "app1:a", "app1:b"}
+	if _, err := s.Serve(t.Context(), "w", entries, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+
+	now, err := srv.Client().Time(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	want := func(workers int, handled bool) {
+		t.Helper()
+		list, err := s.Workers(t.Context(), recorded)
+		if err != nil || len(list) != 2 {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		if x := list[0]; x.Workers != workers || x.Handled.IsZero() == handled || handled && now.Sub(x.Handled).Abs() > time.Minute {
+			t.Errorf("%+v, want %d workers, and a time: %t", x, workers, handled)
+		}
+		if x := list[1]; x.Workers != 0 || !x.Handled.IsZero() {
+			t.Errorf("%+v of a prefix that only a route has", x)
+		}
+	}
+	want(1, true)
+	if err := s.Unserve(t.Context(), "w", entries); err != nil {
+		t.Fatal(err)
+	}
+
+	want(0, true)
+	if err := s.Forget(t.Context(), "app1:a"); err != nil {
+		t.Fatal(err)
+	}
+
+	want(0, false)
+}
+
 func TestDeclareDeadChecksHeartbeatAndConnection(t *testing.T) {
 	t.Parallel()
 	s, _ := openStore(t)
@@ -154,10 +195,10 @@ func TestDeclareDeadChecksHeartbeatAndConnection(t *testing.T) {
 		t.Error("declared dead although it has a connection")
 	}
 	_ = lb.Close()
-	// sleep: the server notices a closed connection a moment later
-	for r := (Roster{}); r.heartbeat("b") == nil || r.heartbeat("b").Connections != 0; time.Sleep(5 * time.Millisecond) {
-		r = s.beat(t, Heartbeat{ID: "a", Ask: []string{"b"}})
-	}
+	testkit.Until(t, "the server notices the closed connection", func() bool {
+		r := s.beat(t, Heartbeat{ID: "a", Ask: []string{"b"}})
+		return r.heartbeat("b") != nil && r.heartbeat("b").Connections == 0
+	})
 	time.Sleep(2 * time.Millisecond) // sleep: the next sign needs another millisecond
 	s.beat(t, Heartbeat{ID: "b"})
 	if out() {
@@ -249,7 +290,7 @@ func TestPublishIgnoresForeignData(t *testing.T) {
 }
 
 // limited is a store whose user may all but some commands.
-func limited(t *testing.T, srv *redistest.Server, name string, rules ...string) *Store {
+func limited(t *testing.T, srv *testkit.Redis, name string, rules ...string) *Store {
 	t.Helper()
 	if err := srv.Client().ACLSetUser(t.Context(), name, append([]string{"on", "nopass", "~*", "&*", "+@all"},
 		rules...)...).Err(); err != nil {
@@ -261,7 +302,7 @@ func limited(t *testing.T, srv *redistest.Server, name string, rules ...string) 
 
 func TestPublishWorksWithoutNumsub(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	s := limited(t, srv, "deaf", "-pubsub")
 	s.subscribed(t, "a")
 	r := s.beat(t, Heartbeat{ID: "a", Ask: []string{"b"}})
@@ -279,7 +320,7 @@ func TestPublishWorksWithoutNumsub(t *testing.T) {
 // A full Redis makes no instance look dead.
 func TestPublishWorksInFullRedis(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t, redistest.WithConfig("maxmemory 1mb", "maxmemory-policy noeviction"))
+	srv := testkit.StartRedis(t, testkit.WithConfig("maxmemory 1mb", "maxmemory-policy noeviction"))
 	s := storeOn(t, srv.URL(), srv.Namespace())
 	srv.Client().Set(t.Context(), "fills", strings.Repeat("x", 1<<20), 0)
 	if err := srv.Client().Set(t.Context(), "more", "x", 0).Err(); err == nil {
@@ -295,7 +336,7 @@ func TestPublishWorksInFullRedis(t *testing.T) {
 
 func TestPublishWorksAfterRestart(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	s := storeOn(t, srv.URL(), srv.Namespace())
 	s.beat(t, Heartbeat{ID: "a"})
 	srv.Restart()
@@ -320,7 +361,7 @@ func TestPublishWorksAfterRestart(t *testing.T) {
 // counted as connected because one of the other has its id.
 func TestChannelsOfAnotherDatabaseAreSeparate(t *testing.T) {
 	t.Parallel()
-	production, staging := redistest.Shared(t), redistest.Shared(t)
+	production, staging := testkit.SharedRedis(t), testkit.SharedRedis(t)
 	theirs, ours := storeOn(t, production.URL(), production.Namespace()), storeOn(t, staging.URL(), production.Namespace())
 	l, err := ours.Listen(t.Context(), "a")
 	if err != nil {
@@ -355,7 +396,7 @@ func TestFleetKeysShareSlot(t *testing.T) {
 func BenchmarkPublish(b *testing.B) {
 	for _, n := range []int{1, 8, 64} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			srv := redistest.Shared(b)
+			srv := testkit.SharedRedis(b)
 			s := storeOn(b, srv.URL(), srv.Namespace())
 			for i := range n {
 				if _, err := s.Publish(b.Context(), Heartbeat{ID: fmt.Sprintf("abcdefgh%04d", i)}); err != nil {
@@ -372,7 +413,7 @@ func BenchmarkPublish(b *testing.B) {
 	}
 }
 
-func openStore(t *testing.T) (*Store, *redistest.Server) {
+func openStore(t *testing.T) (*Store, *testkit.Redis) {
 	t.Helper()
 	w, srv := wiretest.Open(t)
 	return NewStore(store.NewLayout(w, store.LayoutOptions{Prefixes: []string{"app1"}})), srv

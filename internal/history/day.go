@@ -123,7 +123,10 @@ func (d *DB) Expire(ctx context.Context, now time.Time) (gone int64, err error) 
 
 	before := now.Add(-d.o.Retention)
 	if d.sqlite {
-		return d.deleteRows(ctx, before)
+		if gone, err = d.deleteRows(ctx, before); err == nil {
+			err = d.expireHours(ctx, before.Truncate(time.Hour))
+		}
+		return gone, err
 	}
 
 	names, err := d.partitions(ctx)
@@ -150,7 +153,12 @@ func (d *DB) Expire(ctx context.Context, now time.Time) (gone int64, err error) 
 		d.forgetDays()
 	}
 
-	return gone, nil
+	return gone, d.expireHours(ctx, before.Truncate(24*time.Hour))
+}
+
+// expireHours deletes the counts of hours whose entries have expired.
+func (d *DB) expireHours(ctx context.Context, before time.Time) error {
+	return d.run(ctx, "DELETE FROM history_hours WHERE hour < ?", d.time(before))
 }
 
 // agreed returns the earlier one of Redis's time and the database's. SQLite has the clock of this machine.

@@ -2,7 +2,6 @@ package history
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -130,13 +129,7 @@ func (d *DB) erase(ctx context.Context, x Erasure, until time.Time) (int64, erro
 
 	defer func() { _ = tx.Rollback() }() // no effect after a commit
 
-	if !d.sqlite { // SQLite has one writer at a time anyway
-		if _, err := tx.ExecContext(ctx, "LOCK TABLE history IN SHARE ROW EXCLUSIVE MODE"); err != nil {
-			return 0, err
-		}
-	}
-
-	if err := d.own(ctx, tx); err != nil {
+	if err := d.lockWrites(ctx, tx); err != nil {
 		return 0, err
 	}
 
@@ -153,13 +146,18 @@ func (d *DB) erase(ctx context.Context, x Erasure, until time.Time) (int64, erro
 		return 0, err
 	}
 
-	var res sql.Result
-	if res, err = tx.ExecContext(ctx, "DELETE FROM history WHERE "+c.all[0]+" AND "+c.all[1], c.args...); err != nil {
+	rows, err := tx.QueryContext(ctx, "DELETE FROM history WHERE "+c.all[0]+" AND "+c.all[1]+" RETURNING "+countedColumns, c.args...)
+	if err != nil {
 		return 0, err
 	}
 
-	n, err := res.RowsAffected()
+	erased := cells{}
+	n, err := erased.count(rows)
 	if err != nil {
+		return 0, err
+	}
+
+	if err := d.takeCells(ctx, tx, erased); err != nil {
 		return 0, err
 	}
 

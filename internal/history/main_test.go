@@ -1,7 +1,6 @@
 package history
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -10,9 +9,8 @@ import (
 	"go.uber.org/goleak"
 
 	"notifier/internal/notice"
-	"notifier/internal/pace"
-	"notifier/internal/pgtest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -21,7 +19,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func engines(t *testing.T, f func(t *testing.T, url string)) {
 	t.Helper()
 	if withPostgres {
-		t.Run("postgres", func(t *testing.T) { f(t, pgtest.Database(t)) })
+		t.Run("postgres", func(t *testing.T) { f(t, testkit.PostgresDatabase(t)) })
 	}
 	t.Run("sqlite", func(t *testing.T) { f(t, "sqlite://"+filepath.Join(t.TempDir(), "history.db")) })
 }
@@ -86,17 +84,6 @@ func all(t *testing.T, d *DB, q Query) (list []string) {
 		}
 		if len(p.Rows) > q.Limit {
 			t.Fatalf("a page of %d rows", len(p.Rows))
-		}
-	}
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	for !ok() {
-		if !pace.Wait(ctx, 5*time.Millisecond) {
-			t.Fatalf("not within 30 s: %s", what)
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"notifier/internal/notice"
-	"notifier/internal/pgtest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // TestMeasure fills a PostgreSQL with HISTORY_ROWS rows (10,000,000), over thirty
@@ -28,7 +28,7 @@ func TestMeasure(t *testing.T) {
 		n, _ = strconv.Atoi(s)
 	}
 	const days, hosts = 30, 1000
-	d := open(t, Options{URL: pgtest.Start(t).Database()})
+	d := open(t, Options{URL: testkit.StartPostgres(t).Database()})
 	if err := d.Begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -13,15 +13,15 @@ import (
 	"time"
 
 	"notifier/internal/notice"
-	"notifier/internal/pgtest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 const withPostgres = true
 
 func TestRejectedColumnsAreLeftOut(t *testing.T) {
 	t.Parallel()
-	d := open(t, Options{URL: pgtest.Database(t)})
+	d := open(t, Options{URL: testkit.PostgresDatabase(t)})
 	list := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil), ended(3, nil), ended(4, func(e *store.Entry) {
 		e.Body, e.Headers, e.Attempts[0].Response = nil, []notice.Header{{Name: "X-Shop", Value: "7"}}, "poison"
 	}))
@@ -52,7 +52,7 @@ func TestRejectedColumnsAreLeftOut(t *testing.T) {
 // A running search must not hold up the writes of a new day.
 func TestNewPartitionWaitsForNoSearch(t *testing.T) {
 	t.Parallel()
-	d := open(t, Options{URL: pgtest.Database(t)})
+	d := open(t, Options{URL: testkit.PostgresDatabase(t)})
 	write(t, d, rowsOf(BodiesKeep, ended(1, nil)))
 	tx, err := d.db.BeginTx(t.Context(), nil)
 	if err != nil {
@@ -72,7 +72,7 @@ func TestNewPartitionWaitsForNoSearch(t *testing.T) {
 // The minimal rights in docs/history.md suffice for all operations.
 func TestMinimalRightsSuffice(t *testing.T) {
 	t.Parallel()
-	admin := pgtest.Database(t)
+	admin := testkit.PostgresDatabase(t)
 	a := open(t, Options{URL: admin})
 	u, err := url.Parse(admin)
 	if err != nil {
@@ -137,7 +137,7 @@ func TestMinimalRightsSuffice(t *testing.T) {
 // doctor reported ok where serve could not write.
 func TestTryFailsWithoutTheRightToWrite(t *testing.T) {
 	t.Parallel()
-	admin := pgtest.Database(t)
+	admin := testkit.PostgresDatabase(t)
 	a := open(t, Options{URL: admin})
 	write(t, a, rowsOf(BodiesKeep, ended(1, nil)))
 	u, err := url.Parse(admin)

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"notifier/internal/testkit"
 )
 
 // Text searches of one client blocked the history for all others and, with SQLite, blocked writes.
@@ -38,7 +40,7 @@ func TestTextSearchesDoNotBlockOthers(t *testing.T) {
 				}
 			})
 		}
-		eventually(t, "four searches run", func() bool {
+		testkit.Until(t, "four searches run", func() bool {
 			d.texts.mu.Lock()
 			defer d.texts.mu.Unlock()
 			return d.texts.all == mostTexts

@@ -34,6 +34,7 @@ type Writer interface {
 	Write(ctx context.Context, rows []Row) (Written, error)
 	Expire(ctx context.Context, now time.Time) (int64, error)
 	BuildIndexes(ctx context.Context) (int, error)
+	Recount(ctx context.Context, now time.Time) (int, error)
 }
 
 // ShipperOptions of a Shipper.
@@ -183,6 +184,7 @@ func (s *Shipper) Run(ctx context.Context) error {
 	})
 	wg.Go(func() { s.expire(ctx) })
 	wg.Go(func() { s.index(ctx) })
+	wg.Go(func() { s.recount(ctx) })
 	s.watch(ctx)
 	wg.Wait()
 	return nil

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -28,7 +28,7 @@ type queue struct {
 
 func newQueue(t *testing.T, shards int) *queue {
 	t.Helper()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	space := keys.Space{Namespace: srv.Namespace(), Shards: shards}
 	w := wire.New(wire.Options{Client: srv.Client(), Space: space})
 	return &queue{Outbox{w}, srv.Client(), space}
@@ -109,7 +109,7 @@ func TestEightShippersWriteEachEntryOnce(t *testing.T) {
 			run(t, NewShipper(ShipperOptions{Queue: q, Writer: open(t, Options{URL: url}), Shards: 3, Observer: seen, Logger: zap.NewNop()}))
 		}
 		q.add(t, n, n+100)
-		eventually(t, "nothing is left in Redis", func() bool { return q.left(t) == 0 })
+		testkit.Until(t, "nothing is left in Redis", func() bool { return q.left(t) == 0 })
 		list := all(t, open(t, Options{URL: url}), Query{Limit: 1000})
 		if len(list) != n+100 || seen.rows.Load() != n+100 {
 			t.Fatalf("%d rows, %d counted; want %d", len(list), seen.rows.Load(), n+100)
@@ -315,7 +315,7 @@ func TestDatabaseOutageIsLoggedOnce(t *testing.T) {
 	s := NewShipper(ShipperOptions{Queue: q, Writer: w, Shards: 1, Most: 20, Observer: seen, Logger: zap.New(core)})
 	s.Wake(0, 1)
 	run(t, s)
-	eventually(t, "all is written", func() bool { return q.left(t) == 0 })
+	testkit.Until(t, "all is written", func() bool { return q.left(t) == 0 })
 	if got := len(all(t, d, Query{Limit: 100})); got != 30 || seen.of(FailedDatabase) != 2 ||
 		logs.FilterMessageSnippet("cannot write to the history").Len() != 1 {
 		t.Errorf("%d rows, %v, %v", got, seen.failed, logs.All())

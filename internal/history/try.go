@@ -80,15 +80,15 @@ func (d *DB) try(ctx context.Context, complete bool) error {
 		Ended: probeDay}}
 	if d.sqlite {
 		_, err = d.insertSQLite(ctx, tx, rows)
+	} else if err = attachDay(ctx, tx, probeDay.Format(dayName), probeDay); err == nil {
+		_, err = d.insertPostgres(ctx, tx, rows)
+	}
+
+	if err != nil {
 		return err
 	}
 
-	if err := attachDay(ctx, tx, probeDay.Format(dayName), probeDay); err != nil {
-		return err
-	}
-
-	_, err = d.insertPostgres(ctx, tx, rows)
-	return err
+	return d.addHours(ctx, tx, rows)
 }
 
 // attachDay creates the partition of a day.

@@ -103,7 +103,13 @@ func (d *DB) write(ctx context.Context, rows []Row) (w Written, err error) {
 	}
 
 	if len(rows) > 0 {
-		if w.Rows, err = insert(ctx, tx, rows); err != nil {
+		added, err := insert(ctx, tx, rows)
+		if err != nil {
+			return w, err
+		}
+
+		w.Rows = len(added)
+		if err := d.addHours(ctx, tx, added); err != nil {
 			return w, err
 		}
 	}
@@ -129,10 +135,11 @@ var insertPostgres = func() string {
 	}
 
 	return "INSERT INTO history (" + strings.Join(columns, ", ") + ") SELECT * FROM unnest(" + strings.Join(arrays, ", ") +
-		") ON CONFLICT DO NOTHING"
+		") ON CONFLICT DO NOTHING RETURNING ended, id, ending"
 }()
 
-func (d *DB) insertPostgres(ctx context.Context, tx *sql.Tx, rows []Row) (int, error) {
+// insertPostgres returns the rows that the database did not have.
+func (d *DB) insertPostgres(ctx context.Context, tx *sql.Tx, rows []Row) ([]Row, error) {
 	n := len(rows)
 	texts := func(of func(r *Row) string) []string {
 		list := make([]string, n)
@@ -163,7 +170,7 @@ func (d *DB) insertPostgres(ctx context.Context, tx *sql.Tx, rows []Row) (int, e
 		retry[i], bodyText[i], body[i], hash[i] = ladderOf(r), textOf(r), bytesOf(r), r.BodyHash
 	}
 
-	res, err := tx.ExecContext(ctx, insertPostgres, ended, texts(func(r *Row) string { return r.ID() }),
+	res, err := tx.QueryContext(ctx, insertPostgres, ended, texts(func(r *Row) string { return r.ID() }),
 		ints(func(r *Row) int { return r.Number }),
 		app, module, typ, name, texts(func(r *Row) string { return r.Route }), texts(func(r *Row) string { return r.Host }),
 		texts(func(r *Row) string { return string(r.Outcome) }), texts(func(r *Row) string { return string(r.Reason) }), due, made,
@@ -173,25 +180,53 @@ func (d *DB) insertPostgres(ctx context.Context, tx *sql.Tx, rows []Row) (int, e
 		texts(func(r *Row) string { return r.Traceparent }), texts(headersText), texts(func(r *Row) string { return attemptsText(r.Notice) }),
 		ints(func(r *Row) int { return r.BodySize }), hash, bodyText, body)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 
-	added, err := res.RowsAffected()
-	return int(added), err
+	return returned(res, rows)
+}
+
+// returned returns the rows whose names an insertion has returned.
+func returned(res *sql.Rows, rows []Row) ([]Row, error) {
+	defer res.Close()
+
+	added := make(map[cursor]bool, len(rows))
+	for res.Next() {
+		var at moment
+		var x cursor
+		if err := res.Scan(&at, &x.ID, &x.Ending); err != nil {
+			return nil, err
+		}
+
+		x.Ended = at.UnixMicro()
+		added[x] = true
+	}
+
+	list := make([]Row, 0, len(added))
+	for i := range rows {
+		x := cursor{rows[i].Ended.UnixMicro(), rows[i].ID(), rows[i].Number}
+		if added[x] {
+			list = append(list, rows[i])
+			delete(added, x) // a batch may have an entry twice
+		}
+	}
+
+	return list, res.Err()
 }
 
 var insertSQLite = "INSERT INTO history (" + strings.Join(columns, ", ") + ") VALUES (?" + strings.Repeat(", ?", len(columns)-1) +
 	") ON CONFLICT DO NOTHING"
 
-func (d *DB) insertSQLite(ctx context.Context, tx *sql.Tx, rows []Row) (int, error) {
+// insertSQLite returns the rows that the database did not have.
+func (d *DB) insertSQLite(ctx context.Context, tx *sql.Tx, rows []Row) ([]Row, error) {
 	insert, err := tx.PrepareContext(ctx, insertSQLite)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 
 	defer insert.Close()
 
-	added := 0
+	added := make([]Row, 0, len(rows))
 
 	for i := range rows {
 		r := &rows[i]
@@ -201,15 +236,17 @@ func (d *DB) insertSQLite(ctx context.Context, tx *sql.Tx, rows []Row) (int, err
 			plain(r.Method), plain(r.ContentType), ladderOf(r), plain(r.Traceparent), headersText(r), attemptsText(r.Notice), r.BodySize,
 			r.BodyHash, textOf(r), bytesOf(r))
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 
 		n, err := res.RowsAffected()
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 
-		added += int(n)
+		if n > 0 {
+			added = append(added, rows[i])
+		}
 	}
 
 	return added, nil

@@ -147,6 +147,9 @@ func HasPrefix(key, prefix string) bool {
 	return len(key) > len(prefix) && key[len(prefix)] == ':' && key[:len(prefix)] == prefix
 }
 
+// Overlap reports whether a key may be under both prefixes. The empty prefix is that of all keys.
+func Overlap(a, b string) bool { return a == b || HasPrefix(a, b) || HasPrefix(b, a) }
+
 // Space names every Redis key of one namespace. Its methods take a place where the parameter is
 // called shard: see places.go.
 type Space struct {
@@ -288,13 +291,13 @@ func (s Space) Routes() string { return s.Namespace + ":routes" }
 // Paused is the set of paused prefixes.
 func (s Space) Paused() string { return s.Namespace + ":paused" }
 
-// Key is the service's own key: see package keyring.
+// Key is the service's own key: see package wire.
 func (s Space) Key() string { return s.Namespace + ":key" }
 
 // Clients is the hash of the numbers that stand for clients in records, by name.
 func (s Space) Clients() string { return s.Namespace + ":clients" }
 
-// Health is the hash of the health of a route's receivers: see package health.
+// Health is the hash of the health of a route's receivers: see package receivers.
 func (s Space) Health(prefix string) string { return s.Namespace + ":{health}:" + prefix }
 
 // HealthDay is the hash of what these receivers answered within a day. It has the slot of Health.
@@ -302,6 +305,9 @@ func (s Space) HealthDay(prefix string) string { return s.Namespace + ":{health}
 
 // HealthDown is the hash of the outages of which the route's hook is told. It has the slot of Health.
 func (s Space) HealthDown(prefix string) string { return s.Namespace + ":{health}down:" + prefix }
+
+// HealthCauses is the hash of the causes of which a hook's team is told. It has the slot of Health.
+func (s Space) HealthCauses(hook string) string { return s.Namespace + ":{health}causes:" + hook }
 
 // The keys of the audit share the tag {audit}, so that in a cluster one node has all of
 // them.
@@ -386,6 +392,9 @@ func (s Space) Confirmed(shard int) string { return s.Base(shard) + "confirmed" 
 // it last said so.
 func (s Space) Serving() string { return s.Base(0) + "serving" }
 
+// Handled is the hash of when a worker last reported that it handles a recorded prefix.
+func (s Space) Handled() string { return s.Base(0) + "handled" }
+
 // Ended is the outbox: the list of finalized notices that the history has not confirmed.
 func (s Space) Ended(shard int) string { return s.Base(shard) + "ended" }
 
@@ -397,20 +406,20 @@ func (s Space) Deaths(shard int) string { return s.Base(shard) + "deaths" }
 func (s Space) History(shard int) string { return s.Base(shard) + "history" }
 
 // Replay is the hash of a replay's progress in a shard, and of the results of its items: see
-// package replay.
+// package jobs.
 func (s Space) Replay(shard int, mark string) string { return s.Base(shard) + "replay:" + mark }
 
-// Redirect is the hash of a redirect's count of changed notices in a shard: see package redirect.
-func (s Space) Redirect(shard int, id string) string { return s.Base(shard) + "redirect:" + id }
+// Job is the hash of a job's count of changed notices in a shard: see package jobs. amend.lua names it, too.
+func (s Space) Job(shard int, id string) string { return s.Base(shard) + "job:" + id }
 
 // Redirecting is the hash of the rules of running redirects in a shard, by id. Claims return it.
 func (s Space) Redirecting(shard int) string { return s.Base(shard) + "redirecting" }
 
-// Redirects is the hash of the redirects with their progress, by id.
-func (s Space) Redirects() string { return s.Namespace + ":{redirects}" }
+// Jobs is the hash of the jobs with their progress, by id.
+func (s Space) Jobs() string { return s.Namespace + ":{jobs}" }
 
-// RedirectDriver is the lease of the instance that drives a redirect. It has the slot of Redirects.
-func (s Space) RedirectDriver() string { return s.Namespace + ":{redirects}driver" }
+// JobLeases is the hash of the leases of the drivers, by id of their job. It has the slot of Jobs.
+func (s Space) JobLeases() string { return s.Namespace + ":{jobs}leases" }
 
 // EventProbe is a key that expires so that its event can be observed; tag, if not
 // empty, is the hash tag that decides the slot.
@@ -429,7 +438,7 @@ func (s Space) Pushed(target, mark string) string {
 // ShardPaused is a shard's copy of Paused.
 func (s Space) ShardPaused(shard int) string { return s.Base(shard) + "paused" }
 
-// Receivers is the hash of paused receivers and of limits of receivers: see package holds.
+// Receivers is the hash of paused receivers and of limits of receivers: see package receivers.
 func (s Space) Receivers() string { return s.Namespace + ":receivers" }
 
 // ShardReceivers is a shard's copy of Receivers.
@@ -441,6 +450,18 @@ func (s Space) Held(p Partition) string { return s.tagged(p.Shard, "held", p.Pre
 
 // Holds is the hash of these notices by key: "<score> <pause>", with the score that the hold wrote.
 func (s Space) Holds(p Partition) string { return s.tagged(p.Shard, "holds", p.Prefix) }
+
+// Expiring is the zset of notices that expire, by when the service looks at each: lua/lib/expiring.lua of package store.
+func (s Space) Expiring(p Partition) string { return s.tagged(p.Shard, "expiring", p.Prefix) }
+
+// Recurring is the hash of the definitions of recurring notices, each with its state, by key. The state of a deleted definition stays.
+func (s Space) Recurring(p Partition) string { return s.tagged(p.Shard, "recurring", p.Prefix) }
+
+// Definitions is the zset, with score 0, of the keys in Recurring that have a definition.
+func (s Space) Definitions(p Partition) string { return s.tagged(p.Shard, "definitions", p.Prefix) }
+
+// Ticks is the zset of the definitions that have a next tick and are not paused, by when to store its occurrence.
+func (s Space) Ticks(p Partition) string { return s.tagged(p.Shard, "ticks", p.Prefix) }
 
 // Ordered is the set of ordered prefixes, each with a second member with a final ! if its dead letters
 // hold back their successors.
@@ -499,7 +520,7 @@ func (s Space) InstanceChannel(db int, id string) string {
 	return s.FleetChannels(db) + "instance:" + id
 }
 
-// Taps is the zset of the open taps by the time they end: see package tap. The heartbeat's
+// Taps is the zset of the open taps by the time they end: see package tracing. The heartbeat's
 // script reads it.
 func (s Space) Taps() string { return s.fleet("taps") }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap/zaptest/observer"
 
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // last returns a condition: the last verdict is want.
@@ -22,7 +22,7 @@ func (e *recorder) last(want bool) func() bool {
 
 // The shipped rights and most managed Redis services do not allow CONFIG. Events are observed anyway.
 func TestEventsAreObservedWithoutConfig(t *testing.T) {
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	ctx := context.Background()
 	c, set := limited(t, srv, "&*")
 	set("-config")
@@ -57,7 +57,7 @@ func TestEventsAreObservedWithoutConfig(t *testing.T) {
 // Without CONFIG only the missing event of a touched timer shows that events do not arrive. They flow
 // again after ten probes in a row.
 func TestMissedSampleAndProbeStopEvents(t *testing.T) {
-	srv := redistest.Start(t, redistest.WithConfig("notify-keyspace-events Ex"))
+	srv := testkit.StartRedis(t, testkit.WithConfig("notify-keyspace-events Ex"))
 	user, set := limited(t, srv, "&*")
 	set("-config") // otherwise the listener would set the flags again
 	l, e, _ := newListener(t, user, srv.Namespace(), func(o *Options) { o.Flags = time.Hour })
@@ -107,7 +107,7 @@ func TestMissedSampleAndProbeStopEvents(t *testing.T) {
 
 // The only node is replaced while its events do not arrive. The probes of the new node decide.
 func TestEventsFlowFromNewNode(t *testing.T) {
-	srv := redistest.Start(t, redistest.WithConfig("notify-keyspace-events Ex"))
+	srv := testkit.StartRedis(t, testkit.WithConfig("notify-keyspace-events Ex"))
 	l, e, _ := newListener(t, srv.Client(), srv.Namespace(), nil)
 	f := l.newFlow(srv.Client())
 	l.lost(f)
@@ -118,7 +118,7 @@ func TestEventsFlowFromNewNode(t *testing.T) {
 
 // Each cause is logged with its own remedy. Redis restarts without the notify flags: the subscription ends first.
 func TestEachCauseOfSilenceIsLoggedOnce(t *testing.T) {
-	srv := redistest.Start(t, redistest.WithConfig("notify-keyspace-events Ex"))
+	srv := testkit.StartRedis(t, testkit.WithConfig("notify-keyspace-events Ex"))
 	l, e, logs := newListener(t, srv.Client(), srv.Namespace(), func(o *Options) { o.Configure = false })
 	run(t, l)
 	e.until(t, "the subscription", func() bool { return e.begun == 1 })
@@ -153,7 +153,7 @@ func TestEachCauseOfSilenceIsLoggedOnce(t *testing.T) {
 
 // Who may not set a probe's key learns nothing of events: they count as stopped.
 func TestRefusedProbeStopsEvents(t *testing.T) {
-	srv := redistest.Start(t, redistest.WithConfig("notify-keyspace-events Ex"))
+	srv := testkit.StartRedis(t, testkit.WithConfig("notify-keyspace-events Ex"))
 	c, set := limited(t, srv, "&*")
 	set("-set")
 	l, e, logs := newListener(t, c, srv.Namespace(), nil)
@@ -207,7 +207,7 @@ func (noMasters) Master(context.Context, string) string { return "" }
 
 // In a cluster a node accepts only keys of its slots.
 func TestProbeKeyBelongsToNode(t *testing.T) {
-	srv := redistest.Start(t, redistest.WithConfig("cluster-enabled yes"))
+	srv := testkit.StartRedis(t, testkit.WithConfig("cluster-enabled yes"))
 	ctx, c := context.Background(), srv.Client()
 	l, _, _ := newListener(t, c, srv.Namespace(), func(o *Options) {
 		o.Cluster = noMasters{}
@@ -230,7 +230,7 @@ func TestProbeKeyBelongsToNode(t *testing.T) {
 
 func TestRemedyOfRefusedProbe(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	c := srv.Client()
 	if err := c.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -63,6 +64,16 @@ func (e *recorder) Wake(p keys.Partition, due time.Time) {
 	e.do(func() { e.wakes = append(e.wakes, fmt.Sprintf("%d %s %d", p.Shard, p.Prefix, due.UnixMilli())) })
 }
 
+// Ticks implements Wakes.
+func (e *recorder) Ticks(p keys.Partition, at time.Time) {
+	e.do(func() { e.wakes = append(e.wakes, fmt.Sprintf("%d %s ticks %d", p.Shard, p.Prefix, at.UnixMilli())) })
+}
+
+// Expires implements Wakes.
+func (e *recorder) Expires(p keys.Partition, at time.Time) {
+	e.do(func() { e.wakes = append(e.wakes, fmt.Sprintf("%d %s expires %d", p.Shard, p.Prefix, at.UnixMilli())) })
+}
+
 func (e *recorder) Paused() { e.do(func() { e.paused++ }) }
 func (e *recorder) Places() {}
 
@@ -74,22 +85,15 @@ func (e *recorder) Adopting(ok bool) { e.do(func() { e.adopting = append(e.adopt
 // until waits until f, called under the lock, returns true.
 func (e *recorder) until(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	limit := time.Now().Add(30 * time.Second)
-	for {
+	testkit.Await(t, func() error {
 		e.mu.Lock()
-		ok := f()
-		e.mu.Unlock()
-		if ok {
-			return
+		defer e.mu.Unlock()
+		if !f() {
+			return fmt.Errorf("%s: counts %v, hints %v, wakes %v, paused %d, begun %d, events %v",
+				what, e.counts, e.hints, e.wakes, e.paused, e.begun, e.events)
 		}
-		if time.Now().After(limit) {
-			e.do(func() {
-				t.Fatalf("no %s within 30 s: counts %v, hints %v, wakes %v, paused %d, begun %d, events %v",
-					what, e.counts, e.hints, e.wakes, e.paused, e.begun, e.events)
-			})
-		}
-		time.Sleep(2 * time.Millisecond) // sleep: polls until the limit
-	}
+		return nil
+	})
 }
 
 func routes(t testing.TB, adopt bool) *route.Table {

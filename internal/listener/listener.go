@@ -13,7 +13,6 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/keys"
-	"notifier/internal/node"
 	"notifier/internal/notice"
 	"notifier/internal/pace"
 	"notifier/internal/route"
@@ -47,6 +46,10 @@ type Wakes interface {
 	// Wake reports that a notice of a partition was scheduled for a due time that may be the
 	// earliest.
 	Wake(p keys.Partition, due time.Time)
+	// Expires reports that a notice of a partition expires at a time that may be the earliest of all.
+	Expires(p keys.Partition, at time.Time)
+	// Ticks reports that the next occurrence of a recurring notice of a partition is to be stored at a time that may be the earliest.
+	Ticks(p keys.Partition, at time.Time)
 	// Paused is called when the set of paused routes has changed.
 	Paused()
 	// Places is called when the shards have changed.
@@ -370,7 +373,7 @@ func (l *Listener) subscribe(ctx context.Context, f *flow, loop *pace.Loop) erro
 // receive handles the messages of the subscription until it fails or ctx ends.
 func (s *subscription) receive(ctx context.Context) error {
 	for {
-		m, err := node.Receive(ctx, s.ps)
+		m, err := wire.Receive(ctx, s.ps)
 		if err != nil {
 			return causeOr(ctx, err)
 		}

@@ -17,12 +17,12 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
+	"notifier/internal/testkit"
 )
 
 func TestExpiredKeysAreHintedAndCounted(t *testing.T) {
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	l, e, _ := newListener(t, srv.Client(), srv.Namespace(), nil)
 	run(t, l)
 	e.until(t, "the subscription", func() bool { return e.begun == 1 })
@@ -54,7 +54,7 @@ func TestExpiredKeysAreHintedAndCounted(t *testing.T) {
 }
 
 func TestWakeMessagesAreParsed(t *testing.T) {
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	l, e, _ := newListener(t, srv.Client(), srv.Namespace(), nil)
 	run(t, l)
 	e.until(t, "the subscription", func() bool { return e.begun == 1 })
@@ -73,7 +73,7 @@ func TestWakeMessagesAreParsed(t *testing.T) {
 }
 
 func TestKeyspaceEventsOfAdoptingRoutes(t *testing.T) {
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	l, e, _ := newListener(t, srv.Client(), srv.Namespace(), func(o *Options) { o.Routes = routes(t, true) })
 	run(t, l)
 	e.until(t, "the subscription", func() bool { return e.begun == 1 && slices.Contains(e.adopting, true) })
@@ -92,7 +92,7 @@ func TestKeyspaceEventsOfAdoptingRoutes(t *testing.T) {
 
 // A closed subscription is replaced. Each new one is reported, so that missed notices are swept.
 func TestEachSubscriptionIsReported(t *testing.T) {
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	l, e, logs := newListener(t, srv.Client(), srv.Namespace(), nil)
 	run(t, l)
 	for i := 1; i <= 3; i++ {
@@ -108,7 +108,7 @@ func TestEachSubscriptionIsReported(t *testing.T) {
 }
 
 func TestUnreachableRedisIsLoggedOnce(t *testing.T) {
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	l, e, logs := newListener(t, srv.Client(), srv.Namespace(), func(o *Options) { o.Silence = time.Second })
 	run(t, l)
 	e.until(t, "the subscription", func() bool { return e.begun == 1 })
@@ -129,7 +129,7 @@ func TestUnreachableRedisIsLoggedOnce(t *testing.T) {
 
 // Again ends the wait before the next attempt.
 func TestAgainEndsWait(t *testing.T) {
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	l, e, logs := newListener(t, srv.Client(), srv.Namespace(), func(o *Options) { o.Retry = time.Hour })
 	run(t, l)
 	e.until(t, "the subscription", func() bool { return e.begun == 1 })
@@ -141,7 +141,7 @@ func TestAgainEndsWait(t *testing.T) {
 }
 
 func TestMissingFlagsAreAdded(t *testing.T) {
-	srv := redistest.Start(t, redistest.WithConfig("notify-keyspace-events Kg"))
+	srv := testkit.StartRedis(t, testkit.WithConfig("notify-keyspace-events Kg"))
 	l, e, _ := newListener(t, srv.Client(), srv.Namespace(), nil)
 	run(t, l)
 	e.until(t, "the subscription", func() bool { return e.begun == 1 })
@@ -211,8 +211,8 @@ func (r readsFlags) ReadsFlags(addr string) bool { return r.preferred && addr ==
 // Only the preferred instance of a node reads the flags with each beat, in the beat's round trip.
 func TestPreferredInstanceReadsFlagsWithEachBeat(t *testing.T) {
 	ctx := context.Background()
-	start := func(t *testing.T, preferred bool) (*redistest.Server, *recorder, *trips) {
-		srv := redistest.Start(t)
+	start := func(t *testing.T, preferred bool) (*testkit.Redis, *recorder, *trips) {
+		srv := testkit.StartRedis(t)
 		h := &trips{alone: map[string]int{}, with: map[string]int{}}
 		c := redis.NewClient(&redis.Options{Addr: srv.Addr(), DisableIdentity: true})
 		t.Cleanup(func() { _ = c.Close() })
@@ -247,11 +247,8 @@ func TestPreferredInstanceReadsFlagsWithEachBeat(t *testing.T) {
 			defer h.mu.Unlock()
 			return h.with["publish"]
 		}
-		for from, end := beats(), time.Now().Add(30*time.Second); beats() < from+10; time.Sleep(time.Millisecond) { // sleep: polls until the limit
-			if time.Now().After(end) {
-				t.Fatal("no beats")
-			}
-		}
+		from := beats()
+		testkit.Until(t, "ten beats", func() bool { return beats() >= from+10 })
 		if got := srv.Client().ConfigGet(ctx, flagsParameter).Val()[flagsParameter]; got != "" {
 			t.Errorf("flags %q", got)
 		}
@@ -264,7 +261,7 @@ func TestPreferredInstanceReadsFlagsWithEachBeat(t *testing.T) {
 // Where CONFIG is refused, it is not asked for with each beat: each refusal is counted in the ACL log.
 func TestRefusedConfigIsNotReadWithEachBeat(t *testing.T) {
 	for _, adopt := range []bool{false, true} {
-		srv := redistest.Start(t, redistest.WithConfig(`rename-command CONFIG ""`))
+		srv := testkit.StartRedis(t, testkit.WithConfig(`rename-command CONFIG ""`))
 		h := &trips{alone: map[string]int{}, with: map[string]int{}}
 		c := redis.NewClient(&redis.Options{Addr: srv.Addr(), DisableIdentity: true})
 		t.Cleanup(func() { _ = c.Close() })
@@ -287,14 +284,14 @@ func TestRefusedConfigIsNotReadWithEachBeat(t *testing.T) {
 func TestUnsetFlagsAreReported(t *testing.T) {
 	for _, c := range []struct {
 		name, says string
-		start      []redistest.Option
+		start      []testkit.Option
 		change     func(*Options)
 	}{
-		{"CONFIG is forbidden", "CONFIG is refused, and the event", []redistest.Option{redistest.WithConfig(`rename-command CONFIG ""`)}, nil},
+		{"CONFIG is forbidden", "CONFIG is refused, and the event", []testkit.Option{testkit.WithConfig(`rename-command CONFIG ""`)}, nil},
 		{"not wanted", "NOTIFIER_CONFIGURE_REDIS is false", nil, func(o *Options) { o.Configure = false }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			srv := redistest.Start(t, c.start...)
+			srv := testkit.StartRedis(t, c.start...)
 			l, e, logs := newListener(t, srv.Client(), srv.Namespace(), c.change)
 			run(t, l)
 			e.until(t, "the verdict", func() bool { return e.begun == 1 && len(e.events) > 0 })
@@ -315,12 +312,12 @@ func TestUnsetFlagsAreReported(t *testing.T) {
 }
 
 func TestReplicaIsNotFollowed(t *testing.T) {
-	master := redistest.Start(t)
+	master := testkit.StartRedis(t)
 	host, port, err := net.SplitHostPort(master.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	l, e, logs := newListener(t, srv.Client(), srv.Namespace(), nil)
 	run(t, l)
 	e.until(t, "the subscription", func() bool { return e.begun == 1 })
@@ -432,7 +429,7 @@ func (p *proxy) silence() {
 
 // A connection without replies is replaced, although it is neither closed nor has an error.
 func TestSilentConnectionIsReplaced(t *testing.T) {
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	p := newProxy(t, srv.Addr())
 	c := redis.NewClient(&redis.Options{Addr: p.l.Addr().String(), DisableIdentity: true, MaxRetries: -1, ReadTimeout: time.Second})
 	defer func() { _ = c.Close() }()
@@ -450,7 +447,7 @@ func TestSilentConnectionIsReplaced(t *testing.T) {
 
 // go-redis panics over such a message, which would end the process.
 func TestMalformedMessageEndsConnectionOnly(t *testing.T) {
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	p := newProxy(t, srv.Addr())
 	c := redis.NewClient(&redis.Options{Addr: p.l.Addr().String(), DisableIdentity: true, MaxRetries: -1})
 	defer func() { _ = c.Close() }()

@@ -81,7 +81,8 @@ func (l *Listener) leaves(r *route.Route, key string, next *group) bool {
 	return l.o.Assignment.LeavesToPeer(r, key)
 }
 
-// wake parses "<due ms> <shard> <prefix>", "paused <prefix>" and "places <n>". Other messages are
+// wake parses "<due ms> <shard> <prefix>", "expires <ms> <shard> <prefix>", "ticks <ms> <shard> <prefix>",
+// "paused <prefix>" and "places <n>". Other messages are
 // beats of other instances, or foreign.
 func (l *Listener) wake(text string) {
 	first, rest, _ := strings.Cut(text, " ")
@@ -92,6 +93,11 @@ func (l *Listener) wake(text string) {
 	case "places":
 		l.o.Wakes.Places()
 		return
+	}
+
+	kind := first
+	if kind == "expires" || kind == "ticks" {
+		first, rest, _ = strings.Cut(rest, " ")
 	}
 
 	ms, err := strconv.ParseInt(first, 10, 64)
@@ -105,5 +111,13 @@ func (l *Listener) wake(text string) {
 		return
 	}
 
-	l.o.Wakes.Wake(keys.Partition{Prefix: prefix, Shard: n}, time.UnixMilli(ms))
+	p, at := keys.Partition{Prefix: prefix, Shard: n}, time.UnixMilli(ms)
+	switch kind {
+	case "expires":
+		l.o.Wakes.Expires(p, at)
+	case "ticks":
+		l.o.Wakes.Ticks(p, at)
+	default:
+		l.o.Wakes.Wake(p, at)
+	}
 }

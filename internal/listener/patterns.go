@@ -8,7 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
-	"notifier/internal/node"
 	"notifier/internal/pace"
 	"notifier/internal/wire"
 )
@@ -33,7 +32,7 @@ func (l *Listener) followPatterns(ctx context.Context, c redis.Cmdable) {
 		}
 
 		level := zap.DebugLevel
-		if bad := new(node.MalformedError); errors.As(err, &bad) {
+		if bad := new(wire.MalformedError); errors.As(err, &bad) {
 			level = zap.ErrorLevel
 		}
 
@@ -73,7 +72,7 @@ func (l *Listener) subscribePatterns(ctx context.Context, c redis.Cmdable, loop 
 			time.AfterFunc(refusedChecks*l.o.Check, func() { cancel(errRefused) })
 		}
 	}
-	return node.Follow(ctx, ps, l.o.Beat, l.o.Silence, func(m any, err error) error {
+	return wire.Follow(ctx, ps, l.o.Beat, l.o.Silence, func(m any, err error) error {
 		switch m := m.(type) {
 		case *redis.Message:
 			l.message(m, &group{})

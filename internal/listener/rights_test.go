@@ -9,13 +9,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/redistest"
 	"notifier/internal/route"
+	"notifier/internal/testkit"
 )
 
 // limited returns a client whose user has all rights except on channels that are not listed. set changes
 // its rights.
-func limited(t *testing.T, srv *redistest.Server, channels ...string) (c *redis.Client, set func(rules ...string)) {
+func limited(t *testing.T, srv *testkit.Redis, channels ...string) (c *redis.Client, set func(rules ...string)) {
 	t.Helper()
 	set = func(rules ...string) {
 		t.Helper()
@@ -35,7 +35,7 @@ func limited(t *testing.T, srv *redistest.Server, channels ...string) (c *redis.
 
 // A refused pattern once ended the subscription of all routes, so that each notice was late by the grace.
 func TestRefusedPatternDoesNotAffectOtherRoutes(t *testing.T) {
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	c, set := limited(t, srv, "&notifier:*", "&__keyevent@*__:expired", "&__keyspace@0__:other:*")
 	l, e, logs := newListener(t, c, srv.Namespace(), func(o *Options) {
 		var err error
@@ -78,7 +78,7 @@ func TestRefusedPatternDoesNotAffectOtherRoutes(t *testing.T) {
 
 // If the channels are refused, events count as stopped, and the log has the remedy.
 func TestRefusedChannelsAreLoggedWithRemedy(t *testing.T) {
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	c, set := limited(t, srv)
 	l, e, logs := newListener(t, c, srv.Namespace(), func(o *Options) { o.Routes = routes(t, true) })
 	run(t, l)
@@ -95,7 +95,7 @@ func TestRefusedChannelsAreLoggedWithRemedy(t *testing.T) {
 }
 
 func TestSilentKeyspaceSubscriptionIsReplaced(t *testing.T) {
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	l, e, _ := newListener(t, srv.Client(), srv.Namespace(), func(o *Options) {
 		o.Routes = routes(t, true)
 		o.Silence = 200 * time.Millisecond

@@ -24,8 +24,8 @@ var (
 	signsDesc = desc("notifier_signs_failed_total", "Heartbeats that this process could not publish.")
 )
 
-// fleet collects the view of the instances. It needs no call to Redis.
-type fleet struct {
+// fleetView collects the view of the instances. It needs no call to Redis.
+type fleetView struct {
 	ask atomic.Pointer[func() Fleet]
 }
 
@@ -38,14 +38,14 @@ func (m *Metrics) ObserveFleet(ask func() Fleet) {
 }
 
 // Describe implements [prometheus.Collector].
-func (f *fleet) Describe(ch chan<- *prometheus.Desc) {
+func (f *fleetView) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{instancesDesc, goneDesc, renamedDesc, signsDesc} {
 		ch <- d
 	}
 }
 
 // Collect implements [prometheus.Collector].
-func (f *fleet) Collect(ch chan<- prometheus.Metric) {
+func (f *fleetView) Collect(ch chan<- prometheus.Metric) {
 	var now Fleet
 	if ask := f.ask.Load(); ask != nil {
 		now = (*ask)()

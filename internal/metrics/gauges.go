@@ -3,25 +3,27 @@ package metrics
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"notifier/internal/stats"
+	"notifier/internal/fleet"
+	"notifier/internal/store"
 )
 
 // scrapeTimeout bounds the read of gauges from Redis in a scrape. Prometheus waits 10 s by default.
 const scrapeTimeout = 5 * time.Second
 
 type observer struct {
-	ask atomic.Pointer[func(context.Context) (stats.Gauges, error)]
+	ask atomic.Pointer[func(context.Context) (fleet.Gauges, error)]
 }
 
 // Observe sets the function that each scrape calls for the gauges. If it returns an error, the gauges are missing and
 // notifier_redis_up is 0.
-func (m *Metrics) Observe(ask func(context.Context) (stats.Gauges, error)) {
+func (m *Metrics) Observe(ask func(context.Context) (fleet.Gauges, error)) {
 	if m == nil {
 		return
 	}
@@ -40,6 +42,8 @@ var (
 		"Prefixes recorded for workers that have pending notices and no running worker. Their notices are not delivered.")
 	pendingDesc = desc("notifier_pending", "Notices scheduled and claimed.", "route")
 	overdueDesc = desc("notifier_overdue", "Notices that are due and not claimed.", "route")
+	dueDesc     = desc("notifier_due", "Notices that become due within a number of seconds, without claimed and parked ones. Every instance "+
+		"reports the number of the whole fleet: take the maximum, not the sum.", "route", "within")
 	deadDesc    = desc("notifier_dead", "Dead letters.", "route")
 	settledDesc = desc("notifier_settled", "Delivered and cancelled notices that are still readable.", "route")
 	repeatDesc  = desc("notifier_repeat_window_seconds",
@@ -113,6 +117,10 @@ func (m *Metrics) ask(ctx context.Context) snapshot {
 			value(repeatDesc, r.RepeatWindow.Seconds(), r.Route), value(repeatSetDesc, r.RepeatSetting.Seconds(), r.Route),
 			value(inflightDesc, float64(r.InFlight), r.Route), value(pausedDesc, boolValue(r.Paused), r.Route),
 			value(hostsDesc, float64(r.HostsWaiting), r.Route))
+		for i, n := range r.Due {
+			s = append(s, value(dueDesc, float64(n), r.Route, strconv.Itoa(int(store.DueWithin[i].Seconds()))))
+		}
+
 		if r.ReceiversFailing >= 0 {
 			s = append(s, value(failingDesc, float64(r.ReceiversFailing), r.Route))
 		}
@@ -146,7 +154,7 @@ type snapshot []prometheus.Metric
 // Describe lists the descriptions of all gauges, including missing ones.
 func (s snapshot) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{upDesc, flowingDesc, orphanedDesc, unhandledDesc, hookDesc, missingDesc, pendingDesc, overdueDesc,
-		deadDesc, settledDesc, repeatDesc, repeatSetDesc, inflightDesc, pausedDesc, waitingDesc, oldestDesc, hostsDesc, failingDesc,
+		dueDesc, deadDesc, settledDesc, repeatDesc, repeatSetDesc, inflightDesc, pausedDesc, waitingDesc, oldestDesc, hostsDesc, failingDesc,
 		historyBacklogDesc, historyBoundDesc, historyLostDesc, historyLagDesc} {
 		ch <- d
 	}

@@ -1,7 +1,7 @@
 package metrics
 
 import (
-	"notifier/internal/stats"
+	"notifier/internal/fleet"
 )
 
 var (
@@ -14,7 +14,7 @@ var (
 )
 
 // historyGauges returns the gauges of the history; none for nil.
-func historyGauges(h *stats.HistoryGauges) snapshot {
+func historyGauges(h *fleet.HistoryGauges) snapshot {
 	if h == nil {
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/stats"
+	"notifier/internal/fleet"
 )
 
 func TestHistoryGaugesNeedHistory(t *testing.T) {
@@ -17,12 +17,12 @@ func TestHistoryGaugesNeedHistory(t *testing.T) {
 		m.Page().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 		return w.Body.String()
 	}
-	var g stats.Gauges
-	m.Observe(func(context.Context) (stats.Gauges, error) { return g, nil })
+	var g fleet.Gauges
+	m.Observe(func(context.Context) (fleet.Gauges, error) { return g, nil })
 	if text := page(); strings.Contains(text, "\nnotifier_history_backlog") {
 		t.Errorf("without a history:\n%s", text)
 	}
-	g.History = &stats.HistoryGauges{Backlog: 7, Bound: 1000, Lost: 3, Lag: 90 * time.Second}
+	g.History = &fleet.HistoryGauges{Backlog: 7, Bound: 1000, Lost: 3, Lag: 90 * time.Second}
 	m.HistoryRows(5)
 	m.HistoryFailed("memory", 2)
 	m.HistoryFailed("what", 1)
@@ -35,7 +35,7 @@ func TestHistoryGaugesNeedHistory(t *testing.T) {
 			t.Errorf("no %s", want)
 		}
 	}
-	g.History = &stats.HistoryGauges{Backlog: 7}
+	g.History = &fleet.HistoryGauges{Backlog: 7}
 	if text := page(); strings.Contains(text, "\nnotifier_history_backlog_bound") {
 		t.Error("a bound where this process has no history")
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"go.opentelemetry.io/otel/trace"
 
+	"notifier/internal/fleet"
 	"notifier/internal/notice"
 	"notifier/internal/route"
-	"notifier/internal/stats"
 )
 
 // other replaces a value outside a label's closed set. There should be none, and a fault must not create a series for
@@ -35,15 +35,16 @@ var operations = []string{
 	"layout", "register", "pause", "resume", "paused", "ordered", "publish", "info", "key", "locate", "mark", "cross", "push", "serve",
 	"unserve", "beat", "depart", "told", "minute", "minutes", "forecast", "signs", "tell", "listen", "stats", "identity", "client", "health",
 	"outage", "ship", "shed", "endings", "backlog", "deaths", "receivers", "release", "held", "history", "forget", "replay", "redirect",
-	"redirects", "tap", "tapend", "tapcopy", "taplisten", "audit", "auditclients", "auditmerge", "settings", "session", "beginsession",
-	"endlink", "countresend", "link", "keeplink", "countpending", "deadcauses", "free",
+	"jobs", "tap", "tapend", "tapcopy", "taplisten", "audit", "auditclients", "auditmerge", "settings", "session", "beginsession",
+	"endlink", "countresend", "link", "keeplink", "countpending", "deadcauses", "free", "define", "tick", "recurin",
+	"recurend",
 }
 
 // essential are the operations whose error series exist from the start.
 var essential = []string{"schedule", "claim", "settle", "look"}
 
 // confirmable are the operations that can wait for a durability.
-var confirmable = []string{"schedule", "amend", "restore", "settle", "replay"}
+var confirmable = []string{"schedule", "amend", "restore", "settle", "replay", "define", "tick"}
 
 // unreadable are the reasons in the alert NotifierRecordsUnreadable.
 var unreadable = []notice.Reason{notice.ReasonUnreadable, notice.ReasonMissing}
@@ -55,7 +56,7 @@ var lockWait = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/sy
 type Metrics struct {
 	registry *prometheus.Registry
 	routes   map[string]*routeMetrics
-	counters *stats.Counters // for heartbeats and pages
+	counters *fleet.Counters // for heartbeats and pages
 
 	scheduled *prometheus.CounterVec
 	attempts  *prometheus.CounterVec
@@ -72,6 +73,7 @@ type Metrics struct {
 	bodies    *prometheus.CounterVec
 	tokens    *prometheus.CounterVec
 	lost      prometheus.Counter
+	removed   *prometheus.CounterVec
 	setup     *prometheus.GaugeVec
 	full      prometheus.Gauge
 	calls     *prometheus.CounterVec
@@ -86,7 +88,7 @@ type Metrics struct {
 	taps            taps
 
 	observe observer
-	fleet   fleet
+	fleet   fleetView
 	traffic traffic
 
 	shortages shortages
@@ -127,7 +129,7 @@ func New(o Options) *Metrics {
 	m := &Metrics{
 		registry:  prometheus.NewRegistry(),
 		routes:    map[string]*routeMetrics{},
-		counters:  stats.NewCounters(o.Routes),
+		counters:  fleet.NewCounters(o.Routes),
 		scheduled: counter("notifier_scheduled_total", "Notices accepted.", "route"),
 		attempts: counter("notifier_attempts_total", "Attempts by outcome. An attempt handed to a consumer is counted again with its final "+
 			"outcome.", "route", "outcome"),
@@ -143,6 +145,8 @@ func New(o Options) *Metrics {
 		events: counter("notifier_events_total", "Expired events received, by result.", "result"),
 		subs: prometheus.NewCounter(prometheus.CounterOpts{Name: "notifier_subscriptions_total",
 			Help: "Subscriptions to expired events. Each one after the first replaces a lost subscription."}),
+		removed: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "notifier_dead_removed_total",
+			Help: "Dead letters removed by DEAD_RETENTION and DEAD_KEEP."}, []string{"route"}),
 		lost: prometheus.NewCounter(prometheus.CounterOpts{Name: "notifier_data_lost_total",
 			Help: "How often this process found that Redis has lost data: other data than before, or evicted keys."}),
 		unsettled: counter("notifier_unsettled_total", "Attempts whose settle failed and is retried.", "route"),
@@ -187,7 +191,8 @@ func New(o Options) *Metrics {
 		}
 		return float64(o.LogDropped())
 	})
-	m.registry.MustRegister(dropped, m.scheduled, m.attempts, m.reasons, m.claims, m.lateness, m.handler, m.events, m.subs, m.lost, m.redis,
+	m.registry.MustRegister(dropped, m.scheduled, m.attempts, m.reasons, m.claims, m.lateness, m.handler, m.events, m.subs, m.lost,
+		m.removed, m.redis,
 		m.unsettled, m.short, m.foreign, m.bodies, m.tokens, m.setup, m.full, m.calls, m.callTimes, m.inFlight, &m.fleet, &m.traffic,
 		&m.shortages, build, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(lockWait)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -410,6 +415,13 @@ func (m *Metrics) Subscription() {
 		return
 	}
 	m.subs.Inc()
+}
+
+// DeadRemoved counts dead letters of a route that are removed because of their age or number.
+func (m *Metrics) DeadRemoved(route string, n int) {
+	if m != nil {
+		m.removed.WithLabelValues(route).Add(float64(n))
+	}
 }
 
 // DataLost counts a loss of data in Redis.

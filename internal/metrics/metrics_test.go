@@ -17,9 +17,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.opentelemetry.io/otel/trace"
 
+	"notifier/internal/fleet"
 	"notifier/internal/notice"
 	"notifier/internal/route"
-	"notifier/internal/stats"
 )
 
 func scrape(t *testing.T, m *Metrics) string {
@@ -49,9 +49,9 @@ func (talks) Traffic() (trips map[string]uint64, used, idle int) {
 
 func TestPageShowsCounts(t *testing.T) {
 	m := New(Options{Version: "v1", Revision: "abc", Routes: routesNamed("orders", "adopts")})
-	m.Observe(func(context.Context) (stats.Gauges, error) {
-		return stats.Gauges{Orphaned: 3, Unhandled: 2, HookBacklog: 6, EventsFlowing: true, Routes: []stats.RouteGauges{{Route: "orders",
-			Pending: 10, Overdue: 2, Dead: 4, Settled: 5, InFlight: 1,
+	m.Observe(func(context.Context) (fleet.Gauges, error) {
+		return fleet.Gauges{Orphaned: 3, Unhandled: 2, HookBacklog: 6, EventsFlowing: true, Routes: []fleet.RouteGauges{{Route: "orders",
+			Pending: 10, Overdue: 2, Due: []int64{1, 20, 300}, Dead: 4, Settled: 5, InFlight: 1,
 			Paused: true, RepeatWindow: 90 * time.Second, RepeatSetting: time.Hour, Waiting: 7, LongestWait: 90 * time.Second,
 			HostsWaiting: 3, ReceiversFailing: 2},
 			{Route: "adopts", Waiting: -1, LongestWait: -1}}}, nil
@@ -117,7 +117,8 @@ func TestPageShowsCounts(t *testing.T) {
 		`notifier_build_info{go_version="` + runtime.Version() + `",revision="abc",version="v1"} 1`,
 		`notifier_redis_misconfigured{check="memory"} 1`, `notifier_redis_misconfigured{check="rights"} 0`,
 		`notifier_redis_up 1`, `notifier_events_flowing 1`, `notifier_orphaned 3`, `notifier_unhandled_prefixes 2`,
-		`notifier_pending{route="orders"} 10`, `notifier_overdue{route="orders"} 2`, `notifier_dead{route="orders"} 4`,
+		`notifier_pending{route="orders"} 10`, `notifier_overdue{route="orders"} 2`, `notifier_due{route="orders",within="60"} 1`,
+		`notifier_due{route="orders",within="300"} 20`, `notifier_due{route="orders",within="900"} 300`, `notifier_dead{route="orders"} 4`,
 		`notifier_repeat_window_seconds{route="orders"} 90`, `notifier_repeat_window_setting_seconds{route="orders"} 3600`,
 		`notifier_claims_total{result="parked",source="sweep"} 0`, `notifier_waiting_oldest_seconds{route="orders"} 90`,
 		`notifier_hook_backlog 6`, `notifier_waiting{route="orders"} 7`, `notifier_receivers_failing{route="orders"} 2`, `notifier_hosts_waiting{route="orders"} 3`,
@@ -148,7 +149,7 @@ func TestPageOfIdleRouteIsShort(t *testing.T) {
 			perRoute++
 		}
 	}
-	if perRoute > 8 || len(own) > 131 {
+	if perRoute > 8 || len(own) > 133 {
 		t.Errorf("%d series, %d of a route without its lateness:\n%s", len(own), perRoute, strings.Join(own, "\n"))
 	}
 	m.Attempt("orders", notice.OutcomeDelivered, "")
@@ -173,11 +174,11 @@ func TestScrapeWithoutRedisShowsCounters(t *testing.T) {
 	if page := scrape(t, m); strings.Contains(page, "notifier_redis_up") {
 		t.Error("notifier_redis_up exists without an observer")
 	}
-	m.Observe(func(ctx context.Context) (stats.Gauges, error) {
+	m.Observe(func(ctx context.Context) (fleet.Gauges, error) {
 		if _, ok := ctx.Deadline(); !ok {
 			t.Error("the scrape has no timeout")
 		}
-		return stats.Gauges{}, errors.New("gone")
+		return fleet.Gauges{}, errors.New("gone")
 	})
 	_ = scrape(t, m) // the error may be counted before or after the counters were gathered
 	page := scrape(t, m)

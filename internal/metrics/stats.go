@@ -1,19 +1,19 @@
 package metrics
 
-import "notifier/internal/stats"
+import "notifier/internal/fleet"
 
 // Totals returns the counts of the route with that name.
-func (m *Metrics) Totals(route string) stats.Totals {
+func (m *Metrics) Totals(route string) fleet.Totals {
 	if m == nil {
-		return stats.NewTotals()
+		return fleet.NewTotals()
 	}
 	return m.counters.Totals(route)
 }
 
 // Work returns the work for the route since the start of this process.
-func (m *Metrics) Work(route string) stats.Work {
+func (m *Metrics) Work(route string) fleet.Work {
 	if m == nil {
-		return stats.Work{}
+		return fleet.Work{}
 	}
 	return m.counters.Work(route)
 }

@@ -7,8 +7,8 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"notifier/internal/fleet"
 	"notifier/internal/notice"
-	"notifier/internal/stats"
 )
 
 func TestWorkAddsUpOverInstances(t *testing.T) {
@@ -19,7 +19,7 @@ func TestWorkAddsUpOverInstances(t *testing.T) {
 		a.Attempt("orders", notice.OutcomeDelivered, "")
 	}
 	b.Attempt("orders", notice.OutcomeRetry, notice.ReasonTimeout)
-	var received stats.Work // by another instance
+	var received fleet.Work // by another instance
 	text, err := json.Marshal(b.Work("orders"))
 	if err != nil || json.Unmarshal(text, &received) != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestWorkAddsUpOverInstances(t *testing.T) {
 	}
 	within(0.25, 5*time.Millisecond)
 	within(0.99, 20*time.Millisecond)
-	if stats.Spread(nil).Quantile(0.5) != 0 {
+	if fleet.Spread(nil).Quantile(0.5) != 0 {
 		t.Error("a stats.Spread without durations has a median")
 	}
 }
@@ -60,8 +60,8 @@ func TestWorkSinceSubtractsEarlierWork(t *testing.T) {
 
 // Another version may send any number.
 func TestSpreadIgnoresInvalidBuckets(t *testing.T) {
-	s := stats.Spread{}
-	s.Add(stats.Spread{-1: 5, 1 << 40: 5, 3: -7, 4: 2})
+	s := fleet.Spread{}
+	s.Add(fleet.Spread{-1: 5, 1 << 40: 5, 3: -7, 4: 2})
 	if s.Count() != 2 {
 		t.Errorf("%v", s)
 	}

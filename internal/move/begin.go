@@ -180,7 +180,8 @@ func (m *migrator) newSideEmpty(ctx context.Context) error {
 			return errors.Join(err, refusedIf(n > 0, m.Names[1]+" already has notices in this namespace: migrate to an empty namespace"))
 		}
 	}
-	return nil
+
+	return m.newSideUndefined(ctx)
 }
 
 // returns reports whether the new side of a migration can accept calls at once, before all notices have moved there.

@@ -9,8 +9,8 @@ import (
 
 	"notifier/internal/adopt"
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -68,7 +68,7 @@ func TestMigrateWithoutRightsOnTimers(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	a := newSide(t, "")
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	if err := srv.Client().ACLSetUser(ctx, "svc", "on", ">password", "~"+a.ns+":*", "&*", "+@all").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestMigrateWithoutRightsOnTimers(t *testing.T) {
 func TestMigrateLeavesFullRedis(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	conn, err := wire.Open(wire.Address{URL: srv.URL()})
 	if err != nil {
 		t.Fatal(err)

@@ -12,8 +12,8 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -67,7 +67,7 @@ func TestMigrateToFullRedisStops(t *testing.T) {
 	t.Parallel()
 	const n = 1500
 	a := newSide(t, "")
-	b := &side{srv: redistest.Start(t), ns: a.ns}
+	b := &side{srv: testkit.StartRedis(t), ns: a.ns}
 	var err error
 	if b.conn, err = wire.Open(wire.Address{URL: b.srv.URL()}); err != nil {
 		t.Fatal(err)

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"notifier/internal/audit"
+	"notifier/internal/auth"
 	"notifier/internal/fleet"
-	"notifier/internal/health"
 	"notifier/internal/keys"
-	"notifier/internal/session"
+	"notifier/internal/receivers"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -344,13 +344,13 @@ func (m *migrator) settings(ctx context.Context) error {
 
 // health copies the health of receivers to the new side.
 func (m *migrator) health(ctx context.Context) error {
-	from, to := health.Store{Wire: m.from.Wire()}, health.Store{Wire: m.to.Wire()}
+	from, to := receivers.HealthStore{Wire: m.from.Wire()}, receivers.HealthStore{Wire: m.to.Wire()}
 	return from.Copy(ctx, &to, m.from.Prefixes())
 }
 
 // links copies the links to the dashboard to the new side.
 func (m *migrator) links(ctx context.Context) error {
-	from, to := session.Store{Wire: m.from.Wire()}, session.Store{Wire: m.to.Wire()}
+	from, to := auth.SessionStore{Wire: m.from.Wire()}, auth.SessionStore{Wire: m.to.Wire()}
 	return from.CopyLinks(ctx, &to)
 }
 
@@ -455,6 +455,9 @@ func (m *migrator) last(ctx context.Context) error {
 	if err := m.clients(ctx); err != nil { // clients may have scheduled their first notice since
 		return err
 	}
+	if err := m.copyDefinitions(ctx); err != nil {
+		return err
+	}
 
 	return m.announce(ctx, 0)
 }
@@ -478,6 +481,10 @@ func (m *migrator) reopen(ctx context.Context) {
 
 // moveRest moves the notices that have stayed until none is claimed or due soon, or Wait has passed.
 func (m *migrator) moveRest(ctx context.Context) error {
+	if err := m.dropDefinitions(ctx); err != nil {
+		return err
+	}
+
 	for until := time.Now().Add(m.Wait); ; {
 		got, err := m.pass(ctx, all)
 		if err != nil {

@@ -12,24 +12,24 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/fleet"
-	"notifier/internal/health"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
+	"notifier/internal/receivers"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
 // side is one of the two sides of a migration.
 type side struct {
-	srv  *redistest.Server
+	srv  *testkit.Redis
 	conn *wire.Conn
 	ns   string
 }
 
 func newSide(t *testing.T, ns string) *side {
 	t.Helper()
-	s := &side{srv: redistest.Shared(t), ns: ns}
+	s := &side{srv: testkit.SharedRedis(t), ns: ns}
 	if ns == "" {
 		s.ns = s.srv.Namespace()
 	}
@@ -132,6 +132,7 @@ const never = 1 << 30
 func killMigration(t *testing.T, n int, after bool) (steps int) {
 	a, b, old, fresh := two(t, 3)
 	states, claims := fill(t, old, 24)
+	defined := defineSome(t, old)
 	for place := range 2 {
 		if err := old.addDeaths(t.Context(), place, []string{fmt.Sprint(place, " a"), fmt.Sprint(place, " b")}); err != nil {
 			t.Fatal(err)
@@ -175,6 +176,7 @@ func killMigration(t *testing.T, n int, after bool) (steps int) {
 			t.Fatalf("killed at %s: %s is on both sides", at, key)
 		}
 	}
+	defined.checkSides(t, at, old, fresh)
 	done, err2 := Migrate(t.Context(), migration(t, a, b))
 	if err2 != nil || done.Claimed != len(claims) || done.MissingN != 0 || !done.Open {
 		t.Fatalf("killed at %s: %+v, %v", at, done, err2)
@@ -202,6 +204,8 @@ func killMigration(t *testing.T, n int, after bool) (steps int) {
 		}
 	}
 	check(t, b.srv, fresh, states, 0)
+	defined.check(t, at, fresh)
+	defined.checkGone(t, at, old)
 	if records, pending := a.total(old); records+pending != 0 {
 		t.Fatalf("killed at %s: the old side has %d records, %d pending", at, records, pending)
 	}
@@ -480,9 +484,9 @@ func TestMigrateAndReshardKeepClient(t *testing.T) {
 			t.Errorf("%s: %q", when, got)
 		}
 	}
-	fails := health.NewTracker()
-	fails.Observe(prefix, "shop.example:443", health.Attempt{At: time.Now(), Failed: true})
-	if err := (&health.Store{Wire: old.Wire()}).Write(t.Context(), fails); err != nil {
+	fails := receivers.NewTracker()
+	fails.Observe(prefix, "shop.example:443", receivers.Attempt{At: time.Now(), Failed: true})
+	if err := (&receivers.HealthStore{Wire: old.Wire()}).Write(t.Context(), fails); err != nil {
 		t.Fatal(err)
 	}
 	m := newMigrator(migration(t, a, b))
@@ -506,7 +510,7 @@ func TestMigrateAndReshardKeepClient(t *testing.T) {
 	if list, err := fresh.Store.Clients.Numbers(t.Context()); err != nil || list["late"] != late || list["shop"] != n {
 		t.Errorf("%v, %v; want late %d and shop %d", list, err, late, n)
 	}
-	got, err := (&health.Store{Wire: fresh.Wire()}).Read(t.Context(), []string{prefix})
+	got, err := (&receivers.HealthStore{Wire: fresh.Wire()}).Read(t.Context(), []string{prefix})
 	if err != nil || got[0].Failing(time.Now()) != 1 {
 		t.Errorf("the health of receivers was not copied: %+v, %v", got, err)
 	}

@@ -26,6 +26,8 @@ type Source interface {
 	// MoveEnd commits a batch. The notices in stay return to their sets.
 	MoveEnd(ctx context.Context, batch store.Moving, stay []string) error
 	Finish(ctx context.Context, place int) error
+	// MoveDefinitions moves the definitions of recurring notices of an old shard to the shards of their keys.
+	MoveDefinitions(ctx context.Context, place int) error
 	// MoveTombs moves the tombstones of an old shard to the shards of their keys.
 	MoveTombs(ctx context.Context, place int) error
 	// Drained checks the old shards, and returns how many of them hold notices.
@@ -99,9 +101,12 @@ func (m *Mover) Pass(ctx context.Context) (r Result, err error) {
 	return r, err
 }
 
-// empty moves once all notices that can leave an old shard. Tombstones are of earlier notices, and
-// are moved first.
+// empty moves once all notices that can leave an old shard. Definitions have no ticks until they are moved, and tombstones are of
+// earlier notices, so these are moved first.
 func (m *Mover) empty(ctx context.Context, place int, r *Result) error {
+	if err := m.From.MoveDefinitions(ctx, place); err != nil {
+		return err
+	}
 	if err := m.From.MoveTombs(ctx, place); err != nil {
 		return err
 	}

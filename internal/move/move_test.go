@@ -14,8 +14,8 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/tracing"
 	"notifier/internal/wire"
 )
@@ -25,9 +25,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const prefix = "app1"
 
 // open returns a server and a connection. Each call of more starts like a further instance.
-func open(t *testing.T) (srv *redistest.Server, conn *wire.Conn, more func() Redis) {
+func open(t *testing.T) (srv *testkit.Redis, conn *wire.Conn, more func() Redis) {
 	t.Helper()
-	srv = redistest.Shared(t)
+	srv = testkit.SharedRedis(t)
 	conn, err := wire.Open(wire.Address{URL: srv.URL()})
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ func kill(t *testing.T, n int, after bool) (whole bool) {
 
 // check fails unless each notice is stored once, in the given state, and at least former of them in old
 // shards.
-func check(t *testing.T, srv *redistest.Server, s Redis, states map[string]notice.State, former int) {
+func check(t *testing.T, srv *testkit.Redis, s Redis, states map[string]notice.State, former int) {
 	t.Helper()
 	for key, want := range states {
 		f, err := s.Store.Find(t.Context(), prefix, key)
@@ -239,7 +239,7 @@ func TestConcurrentMoversLoseNothing(t *testing.T) {
 	check(t, srv, s, states, len(claims))
 }
 
-func reshard(t *testing.T, srv *redistest.Server, conn *wire.Conn, to int) (Done, error) {
+func reshard(t *testing.T, srv *testkit.Redis, conn *wire.Conn, to int) (Done, error) {
 	t.Helper()
 	return Reshard(t.Context(), Options{Conn: conn, Namespace: srv.Namespace(), To: to, Progress: logged{t}})
 }

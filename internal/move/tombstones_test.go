@@ -8,13 +8,13 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
 // burying returns a Redis that retains no settled notice and keeps tombstones.
-func burying(t *testing.T, srv *redistest.Server, conn *wire.Conn, namespace string) Redis {
+func burying(t *testing.T, srv *testkit.Redis, conn *wire.Conn, namespace string) Redis {
 	t.Helper()
 	space, _, err := store.Discover(t.Context(), conn, keys.Space{Namespace: namespace, Shards: 2}, false)
 	if err != nil {

@@ -36,6 +36,9 @@ func (c *Content) Check() (err error) {
 	if c.Traceparent != "" && !traceparent(c.Traceparent) {
 		return invalid("traceparent %.80q is not of the form 00-<32 hex>-<16 hex>-<2 hex>", c.Traceparent)
 	}
+	if err := c.checkExpiry(); err != nil {
+		return err
+	}
 	if c.Tracestate != "" && (c.Traceparent == "" || !tracestate(c.Tracestate)) {
 		return invalid("tracestate %.80q needs a traceparent, and at most %d printable characters", c.Tracestate, MaxTracestate)
 	}

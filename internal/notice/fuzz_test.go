@@ -18,6 +18,7 @@ func FuzzDecode(f *testing.F) {
 		`{"due":1,"made":2,"base64":"AA==","headers":[["A","b"]],"retry":"1s,2s","n":2,"redriven":1,"reason":"gone","attempts":[{"n":1,"at":5,"ms":6,"us":7,"status":500,"reason":"status_5xx","response":"no"}]}`,
 		`{"due":1,"made":2,"raw":"eyJkdWUiOjEsIm1hZGUiOjIsInRleHQiOiJhIn0=","again":true}`,
 		`{"due":1,"made":2,"locked":-1,"handed":true,"lost":true,"adopted":true}`,
+		`{"due":1,"made":2,"expires":9,"text":"a","expires_after":8}`, `{"due":1,"made":2,"first":1,"expires":0}`, `{"due":1,"made":2,"expires":-1}`,
 		`{"due":1,"made":2,"client":7}`, `{"due":1,"made":2,"client":7,"text":"a"}`, `{"due":1,"made":2,"text":"a","client":-7}`,
 		`{"due":1,"made":2,"client":99999999999999999999}`, `{"due":1,"made":2,"client":7,"client":8}`, `{"due":1,"made":2,"json":1,"json":2}`,
 		`{"due":1,"made":2,"text":"a","text":"b"}`, `{"due":1,"made":2,"retry":"none","n":-5,"redriven":9}`,
@@ -57,7 +58,7 @@ func FuzzDecode(f *testing.F) {
 		again := roundTrip(t, n)
 		n.inline, again.inline, n.kept, again.kept = false, false, "", ""
 		if !bytes.Equal(again.Body, n.Body) || again.URL != n.URL || again.Client != n.Client || again.AttemptsMade != n.AttemptsMade ||
-			again.Redriven != n.Redriven ||
+			again.Redriven != n.Redriven || !again.Expires.Equal(n.Expires) || again.ExpiresAfter != n.ExpiresAfter ||
 			again.Reason != n.Reason || len(again.Attempts) != len(n.Attempts) || !slices.Equal(again.Headers, n.Headers) ||
 			!slices.Equal(again.Ladder, n.Ladder) {
 			t.Fatalf("was %+v, is %+v", n, again)

@@ -3,20 +3,38 @@ package notice
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
 // Ladder is the list of delays between attempts. The first delay is between attempts 1 and 2, so a ladder of
-// n steps allows n+1 attempts. Nil means "not given", empty means "no retry".
+// n steps allows n+1 attempts. Nil means "not given", empty means "no retry". A negative last step repeats: written 1h*, it is every hour
+// until the notice expires, and once for a notice that does not expire.
 type Ladder []time.Duration
 
-// Total returns the time from the first attempt to the last.
+// LeastRepeated is the minimum of a step that repeats.
+const LeastRepeated = time.Minute
+
+// Repeats reports whether the last step repeats.
+func (l Ladder) Repeats() bool { return len(l) > 0 && l[len(l)-1] < 0 }
+
+// Repeated returns the ladder with a last step that repeats.
+func (l Ladder) Repeated() Ladder {
+	x := slices.Clone(l)
+	if len(x) > 0 && !x.Repeats() {
+		x[len(x)-1] = -x[len(x)-1]
+	}
+
+	return x
+}
+
+// Total returns the time from the first attempt to the last, with one repetition.
 func (l Ladder) Total() time.Duration {
 	var t time.Duration
 	for _, d := range l {
-		t += d
+		t += max(d, -d)
 	}
 
 	return t
@@ -30,21 +48,35 @@ func (l Ladder) String() string {
 
 	s := make([]string, len(l))
 	for i, d := range l {
-		s[i] = Short(d)
+		s[i] = StepText(d)
 	}
 
 	return strings.Join(s, ",")
 }
 
+// StepText returns a step as ParseLadder parses it.
+func StepText(d time.Duration) string {
+	if d < 0 {
+		return Short(-d) + "*"
+	}
+	return Short(d)
+}
+
 // Summary returns the ladder's length and total, such as "9 retries over 25h13m15s".
 func (l Ladder) Summary() string {
+	text := fmt.Sprintf("%d retries over %s", len(l), Short(l.Total()))
 	switch len(l) {
 	case 0:
 		return "no retry"
 	case 1:
-		return "1 retry over " + Short(l.Total())
+		text = "1 retry over " + Short(l.Total())
 	}
-	return fmt.Sprintf("%d retries over %s", len(l), Short(l.Total()))
+
+	if l.Repeats() {
+		text += ", then one every " + Short(-l[len(l)-1]) + " until it expires"
+	}
+
+	return text
 }
 
 // Short formats a duration without zero units at its end, such as 10m, 2h or 1h30m.
@@ -75,7 +107,7 @@ func ParseLadder(s string) (Ladder, error) {
 
 	l := make(Ladder, len(parts))
 	for i, p := range parts {
-		d, err := ParseDuration(p)
+		d, err := ParseStep(p)
 		if err != nil {
 			return nil, invalid("step %d: %s", i+1, strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": "))
 		}
@@ -86,6 +118,17 @@ func ParseLadder(s string) (Ladder, error) {
 	return l, l.Check()
 }
 
+// ParseStep parses a step of a ladder: a duration, with a final * if it repeats.
+func ParseStep(s string) (time.Duration, error) {
+	s, repeats := strings.CutSuffix(strings.TrimSpace(s), "*")
+	d, err := ParseDuration(s)
+	if repeats {
+		d = -d
+	}
+
+	return d, err
+}
+
 // Check validates the number and the length of the steps.
 func (l Ladder) Check() error {
 	if len(l) > MaxSteps {
@@ -93,7 +136,14 @@ func (l Ladder) Check() error {
 	}
 
 	for i, d := range l {
-		if d < time.Millisecond || d > MaxHorizon {
+		if d < 0 && i < len(l)-1 {
+			return invalid("step %d repeats, and only the last one may", i+1)
+		}
+		if d < 0 && -d < LeastRepeated {
+			return invalid("step %d is %s; a step that repeats is at least %s", i+1, StepText(d), Short(LeastRepeated))
+		}
+
+		if d = max(d, -d); d < time.Millisecond || d > MaxHorizon {
 			return invalid("step %d is %s; a step is from 1ms to %s", i+1, d, Short(MaxHorizon))
 		}
 	}

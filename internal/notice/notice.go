@@ -30,6 +30,14 @@ type Content struct {
 	Headers     []Header
 	Ladder      Ladder // nil = the route's
 	Method      string // empty = POST
+	// Expires is the time from which no attempt begins any more; zero = there is none. The notice is dead then. ExpiresAfter is
+	// the time from the first due time to Expires, if the producer or the route gave a duration. A repeated call may give another
+	// duration, but no other Expires.
+	Expires      time.Time
+	ExpiresAfter time.Duration
+	// Tick is, of an occurrence of a recurring notice, the time that it is for; zero for other notices. It is not compared when a call is
+	// repeated.
+	Tick time.Time
 	// Traceparent and Tracestate are the trace context of the attempts: the producer's, or that of the
 	// schedule call if the call is traced. They are not compared when a call is repeated.
 	Traceparent, Tracestate string
@@ -185,11 +193,32 @@ func (n *Notice) StepAfter(attempt int, route Ladder) (time.Duration, bool) {
 	}
 
 	i := attempt - 1 - n.Redriven
+	if n.repeats(l) {
+		i = min(i, len(l)-1)
+	}
+
 	if i < 0 || i >= len(l) {
 		return 0, false
 	}
 
-	return l[i], true
+	return max(l[i], -l[i]), true
+}
+
+// repeats reports whether the notice has attempts until it expires.
+func (n *Notice) repeats(l Ladder) bool { return l.Repeats() && !n.Expires.IsZero() }
+
+// MaxAttempts returns the number of the last attempt, with the ladder of the route; 0 = attempts are made until the notice expires.
+func (n *Notice) MaxAttempts(route Ladder) int {
+	l := route
+	if n.Ladder != nil {
+		l = n.Ladder
+	}
+
+	if n.repeats(l) {
+		return 0
+	}
+
+	return 1 + n.Redriven + len(l)
 }
 
 // Add appends a completed attempt and keeps the last KeptAttempts.
@@ -236,6 +265,10 @@ func (c *Content) Diff(other *Content) []string {
 
 	if (c.Ladder == nil) != (other.Ladder == nil) || !equal(c.Ladder, other.Ladder) {
 		d = append(d, "retry")
+	}
+
+	if !c.fixedExpiry().Equal(other.fixedExpiry()) {
+		d = append(d, "expires")
 	}
 
 	if changed && len(d) == 0 { // the headers as scheduled are not stored

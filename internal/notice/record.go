@@ -17,7 +17,9 @@ import (
 //
 // The scripts write its head, due (Unix ms) and made (a Made), because times come from Redis. They replace
 // the head without reading the rest. Go writes the tail, from the comma after made (or the closing brace) on.
-// The scripts also add "first", the due time of the creation, behind the head when they change due for the first time.
+// The scripts also add "first", the due time of the creation, behind the head when they change due for the first time, and
+// "expires" (Unix ms) there when they create a notice that expires. "expires_after" is the duration that "expires" was computed from.
+// "tick" (Unix ms) is the time that an occurrence of a recurring notice is for.
 // A redrive appends "again" before the closing brace. The next settle replaces that by "redriven" and
 // increments "endings". A redrive of many notices also appends its id as "job". Defaults are omitted and the key is not
 // repeated. "resend" is how often the notice was resent, and "resent" the number of the ending after which it was last
@@ -38,6 +40,10 @@ import (
 func (n *Notice) AppendTail(b []byte) []byte {
 	if n.FirstDue != 0 {
 		b = appendInt(b, "first", n.FirstDue)
+	}
+
+	if !n.Expires.IsZero() {
+		b = appendInt(b, "expires", n.Expires.UnixMilli())
 	}
 
 	if n.kept != "" {
@@ -141,6 +147,14 @@ func (c *Content) append(b []byte) []byte {
 
 	if c.Ladder != nil {
 		b = appendString(b, "retry", c.Ladder.String())
+	}
+
+	if c.ExpiresAfter > 0 {
+		b = appendInt(b, "expires_after", c.ExpiresAfter.Milliseconds())
+	}
+
+	if !c.Tick.IsZero() {
+		b = appendInt(b, "tick", c.Tick.UnixMilli())
 	}
 
 	if c.Traceparent != "" {
@@ -332,6 +346,8 @@ type record struct {
 	Due      int64           `json:"due"`
 	Made     Made            `json:"made"`
 	First    int64           `json:"first"`
+	Expires  int64           `json:"expires"`
+	After    int64           `json:"expires_after"`
 	URL      string          `json:"url"`
 	Audience string          `json:"audience"`
 	Method   string          `json:"method"`
@@ -341,6 +357,7 @@ type record struct {
 	Base64   *string         `json:"base64"`
 	Headers  [][2]string     `json:"headers"`
 	Retry    *string         `json:"retry"`
+	Tick     int64           `json:"tick"`
 	Trace    string          `json:"trace"`
 	State    string          `json:"tracestate"`
 	Adopted  bool            `json:"adopted"`
@@ -444,6 +461,10 @@ func (r *record) check() error {
 		return fmt.Errorf("impossible counts: %d attempts, %d of them before the redrive, and %d locks", r.N, r.Redriven, r.Locked)
 	case r.Client < 0 || r.Client > maxCount:
 		return fmt.Errorf("impossible client number: %d", r.Client)
+	case r.Expires < 0 || r.Expires > maxNumber || r.After < 0 || r.After > MaxHorizon.Milliseconds():
+		return fmt.Errorf("impossible expiry: %d, %d ms after the due time", r.Expires, r.After)
+	case r.Tick < 0 || r.Tick > maxNumber:
+		return fmt.Errorf("impossible tick: %d", r.Tick)
 	case r.Endings < 0 || r.Endings > maxCount:
 		return fmt.Errorf("impossible count of endings: %d", r.Endings)
 	}
@@ -453,7 +474,8 @@ func (r *record) check() error {
 
 func (r *record) content() (Content, error) {
 	c := Content{URL: r.URL, Audience: r.Audience, Method: r.Method, ContentType: r.Type, Traceparent: r.Trace, Tracestate: r.State,
-		Adopted: r.Adopted, Lost: r.Lost, Scheduled: r.As}
+		Adopted: r.Adopted, Lost: r.Lost, Scheduled: r.As, Expires: timeOf(r.Expires), ExpiresAfter: time.Duration(r.After) * time.Millisecond,
+		Tick: timeOf(r.Tick)}
 
 	switch {
 	case r.JSON != nil:
@@ -546,27 +568,6 @@ func (n *Notice) Unreadable() Reason {
 		return ReasonMissing
 	}
 	return ReasonUnreadable
-}
-
-// EffectiveType returns the content type that a callback carries: the given one, or application/json for a
-// JSON body, or none.
-func (c *Content) EffectiveType() string {
-	if c.ContentType != "" {
-		return c.ContentType
-	}
-	if inlineJSON(c.Body) {
-		return "application/json"
-	}
-
-	return ""
-}
-
-// EffectiveType is that of the content. A decoded record has already shown whether its body is JSON.
-func (n *Notice) EffectiveType() string {
-	if n.inline && n.ContentType == "" {
-		return "application/json"
-	}
-	return n.Content.EffectiveType()
 }
 
 // Reserved reports whether a producer may not set the header: it frames the exchange, or this service sets

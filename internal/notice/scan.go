@@ -18,6 +18,12 @@ func scan(key, route, s string) (*Notice, bool) {
 		n.FirstDue = c.number(`,"first":`)
 	}
 
+	if strings.HasPrefix(s[c.at:], `,"expires":`) {
+		at := c.number(`,"expires":`)
+		n.Expires = timeOf(at)
+		c.bad = c.bad || at <= 0 || at > maxNumber
+	}
+
 	from, content := c.at, len(s)
 	c.bad = c.bad || due <= 0 || made <= 0
 
@@ -52,6 +58,14 @@ func scan(key, route, s string) (*Notice, bool) {
 			n.Adopted = true
 		case "json":
 			n.Body, n.inline = []byte(c.value()), true
+		case "expires_after":
+			ms := c.number("")
+			n.ExpiresAfter = time.Duration(ms) * time.Millisecond
+			c.bad = c.bad || ms <= 0 || ms > MaxHorizon.Milliseconds()
+		case "tick":
+			ms := c.number("")
+			n.Tick = timeOf(ms)
+			c.bad = c.bad || ms <= 0 || ms > maxNumber
 		case "client":
 			content, n.Client = at, int(c.number(""))
 			c.bad = c.bad || n.Client <= 0 || n.Client > maxCount

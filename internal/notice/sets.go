@@ -88,6 +88,7 @@ const (
 	ReasonPanic       Reason = "panic"        // the handler panicked
 	ReasonInterrupted Reason = "interrupted"  // the instance died, was stopped, or lost Redis until its lease ended
 	ReasonExhausted   Reason = "exhausted"    // attempts were interrupted until none was left
+	ReasonExpired     Reason = "expired"      // its time to be delivered is over
 	ReasonRejected    Reason = "rejected"     // a consumer reported failure
 	ReasonUnreported  Reason = "unreported"   // a consumer took it and reported nothing in time
 	ReasonDecode      Reason = "decode"       // a worker could not decode the body
@@ -110,7 +111,7 @@ const (
 var Reasons = []Reason{
 	ReasonDNS, ReasonConnect, ReasonTLS, ReasonTimeout, ReasonReset, ReasonProtocol, ReasonStatus4xx, ReasonStatus5xx,
 	ReasonStatus, ReasonAckMismatch, ReasonRedirect, ReasonTooLarge, ReasonBlocked, ReasonInvalid, ReasonGone,
-	ReasonAborted, ReasonPanic, ReasonInterrupted, ReasonExhausted, ReasonRejected, ReasonUnreported, ReasonDecode, ReasonQueue,
+	ReasonAborted, ReasonPanic, ReasonInterrupted, ReasonExhausted, ReasonExpired, ReasonRejected, ReasonUnreported, ReasonDecode, ReasonQueue,
 	ReasonUnreadable, ReasonMissing,
 	ReasonLocked, ReasonBusy, ReasonRate, ReasonBreaker, ReasonHeaders, ReasonToken, ReasonLocal, ReasonPaused, ReasonShutdown, ReasonLease,
 }

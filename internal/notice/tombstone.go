@@ -77,6 +77,11 @@ func (c *Content) digest() (d ContentDigest) {
 		field(c.Ladder.String())
 	}
 
+	if at := c.fixedExpiry(); !at.IsZero() {
+		b = append(b, "expires"...)
+		b = binary.AppendVarint(b, at.UnixMilli())
+	}
+
 	sum := sha256.Sum256(b)
 	copy(d[:], sum[:])
 	return d

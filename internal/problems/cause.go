@@ -5,37 +5,36 @@ import (
 	"strconv"
 	"time"
 
-	"notifier/internal/health"
 	"notifier/internal/notice"
-	"notifier/internal/phrase"
+	"notifier/internal/receivers"
 )
 
 // CauseText returns the cause of a death: the HTTP status if it has one, else the reason.
-func CauseText(c notice.Cause) phrase.Text {
+func CauseText(c notice.Cause) Text {
 	switch {
 	case c.Status > 0:
 		return AnswerText(c)
 	case c.Reason == "":
 		return say("no reason")
 	}
-	return phrase.Plain(string(c.Reason))
+	return Plain(string(c.Reason))
 }
 
 // AnswerText returns a response: the HTTP status if it is the failure, else the reason.
-func AnswerText(c notice.Cause) phrase.Text {
+func AnswerText(c notice.Cause) Text {
 	switch {
 	case c.Reason == "":
 		return say("delivered")
 	case c.Status > 0 && (c.Status < 200 || c.Status > 299):
-		return phrase.Plain("HTTP " + strconv.Itoa(c.Status))
+		return Plain("HTTP " + strconv.Itoa(c.Status))
 	case c.Status > 0:
-		return phrase.Plain(fmt.Sprintf("HTTP %d, %s", c.Status, c.Reason))
+		return Plain(fmt.Sprintf("HTTP %d, %s", c.Status, c.Reason))
 	}
-	return phrase.Plain(string(c.Reason))
+	return Plain(string(c.Reason))
 }
 
 // LastAnswer returns the last response of a receiver: "HTTP 500, 38 in a row".
-func LastAnswer(r *health.Receiver) phrase.Text {
+func LastAnswer(r *receivers.Health) Text {
 	answer := AnswerText(notice.Cause{Reason: notice.Reason(r.Reason), Status: r.Status})
 	if r.Failures > 1 {
 		return say("%s, %s in a row", answer, r.Failures)
@@ -46,11 +45,11 @@ func LastAnswer(r *health.Receiver) phrase.Text {
 
 // NoSuccess states that a failing receiver has no known success. It is nil if it has one. Successes are recorded from a
 // receiver's first failure on.
-func NoSuccess(r *health.Receiver, now time.Time) phrase.Text {
+func NoSuccess(r *receivers.Health, now time.Time) Text {
 	if !r.Failing() || !r.LastSuccess.IsZero() {
 		return nil
 	}
-	return say("no success since its first known failure at %s", phrase.Moment{At: r.Since, Now: now})
+	return say("no success since its first known failure at %s", Moment{At: r.Since, Now: now})
 }
 
 // causeFlags are the flags that select a cause in the commands list, redrive and purge.

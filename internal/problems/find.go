@@ -6,14 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 	"notifier/internal/doctor"
 	"notifier/internal/fleet"
 	"notifier/internal/notice"
-	"notifier/internal/phrase"
 	"notifier/internal/route"
-	"notifier/internal/sampler"
-	"notifier/internal/stats"
 	"notifier/internal/store"
 )
 
@@ -31,20 +28,20 @@ const mostDeaths = 3
 
 // Options are the parameters of Find.
 type Options struct {
-	Board  *sampler.Board
+	Board  *Board
 	Routes *route.Table
 	// Reader sees the problems of its prefix only.
-	Reader access.Caller
+	Reader auth.Caller
 	// Findings are the warnings and errors of doctor.
 	Findings []doctor.Finding
 	// Explain returns an error as the reader may see it.
-	Explain func(error) phrase.Text
+	Explain func(error) Text
 }
 
 // finder collects problems.
 type finder struct {
 	Options
-	b    *sampler.Board
+	b    *Board
 	list []Problem
 }
 
@@ -75,7 +72,7 @@ func Find(o Options) []Problem {
 
 // RoutesOf returns the counts of routes within the reader's scope, in the order of the configuration,
 // then of prefixes without a route. shared counts the routes that the reader sees only in part.
-func RoutesOf(b *sampler.Board, routes *route.Table, reader access.Caller) (list []store.Counts, shared int) {
+func RoutesOf(b *Board, routes *route.Table, reader auth.Caller) (list []store.Counts, shared int) {
 	by := map[string]store.Counts{}
 	for _, c := range b.Counts {
 		by[c.Prefix] = c
@@ -103,7 +100,7 @@ func RoutesOf(b *sampler.Board, routes *route.Table, reader access.Caller) (list
 
 func (f *finder) add(p Problem) { f.list = append(f.list, p) }
 
-func (f *finder) moment(t time.Time) phrase.Moment { return phrase.Moment{At: t, Now: f.b.At} }
+func (f *finder) moment(t time.Time) Moment { return Moment{At: t, Now: f.b.At} }
 
 // service adds the problems of the instances and of Redis.
 func (f *finder) service() {
@@ -123,12 +120,12 @@ func (f *finder) service() {
 			f.add(Problem{Kind: UnresponsiveMember, Severity: Warning, Last: i.Seen, Examples: []string{i.Label},
 				Title: say("Instance %s is unresponsive", i.Label), Command: "notifier instances",
 				Why: say("The last heartbeat was %s. Other instances reclaim the instance's claims once its connections are closed.",
-					phrase.Until(i.Seen.Sub(f.b.InstancesAt)))})
+					Until(i.Seen.Sub(f.b.InstancesAt)))})
 		}
 	}
 }
 
-func (f *finder) readiness(r stats.Readiness, checks []Link) {
+func (f *finder) readiness(r fleet.Readiness, checks []Link) {
 	const command = "notifier doctor"
 	if !r.Ready {
 		f.add(Problem{Kind: NotReady, Severity: Error, Title: say("This instance is not ready"), Quoted: strings.Join(r.Reasons, "; "),
@@ -178,7 +175,7 @@ func (f *finder) setup() {
 }
 
 // LateBy returns the lateness of the oldest unclaimed notice of a route.
-func LateBy(b *sampler.Board, c store.Counts) time.Duration {
+func LateBy(b *Board, c store.Counts) time.Duration {
 	if c.Overdue == 0 || c.NextDue.IsZero() {
 		return 0
 	}
@@ -186,7 +183,7 @@ func LateBy(b *sampler.Board, c store.Counts) time.Duration {
 }
 
 // Late reports whether notices of a route wait longer than normal.
-func Late(b *sampler.Board, c store.Counts) bool { return LateBy(b, c) >= LateFrom }
+func Late(b *Board, c store.Counts) bool { return LateBy(b, c) >= LateFrom }
 
 // route adds the problems of a route.
 func (f *finder) route(c store.Counts) {
@@ -306,13 +303,13 @@ func (f *finder) deaths(counts []store.Counts) {
 func (f *finder) died(d store.DeadGroup) {
 	name, view := f.Routes.NameOf(d.Prefix), say("View")
 	command := "notifier list --state dead --route " + name + causeFlags(d.Cause)
-	if f.Reader.Role.Includes(access.Operate) {
+	if f.Reader.Role.Includes(auth.Operate) {
 		view, command = say("View and redrive"), "notifier redrive --route "+name+causeFlags(d.Cause)+" --rate 100/s"
 	}
 
 	f.add(Problem{Kind: Dead, Severity: Error, Route: name, Prefix: d.Prefix, Cause: d.Cause, Count: d.Count, Since: d.First,
 		Last:    d.Last,
 		Title:   say("%s: %s dead letter(s) in the last hour, %s", name, d.Count, CauseText(d.Cause)),
-		Facts:   []phrase.Text{say("since %s", f.moment(d.First)), say("last %s", f.moment(d.Last))},
+		Facts:   []Text{say("since %s", f.moment(d.First)), say("last %s", f.moment(d.Last))},
 		Command: command, Links: []Link{{Path: GroupPath(name, d.Cause), Text: view}}})
 }

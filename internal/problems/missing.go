@@ -4,8 +4,7 @@ import (
 	"context"
 	"time"
 
-	"notifier/internal/access"
-	"notifier/internal/sampler"
+	"notifier/internal/auth"
 )
 
 // AwaitTime is how long a caller waits for the first figures after a start.
@@ -15,7 +14,7 @@ const AwaitTime = 5 * time.Second
 const again = 250 * time.Millisecond
 
 // Missing returns the parts that were never read. With one of them, no problem does not mean that all is well.
-func Missing(s *sampler.Sampler, b *sampler.Board, reader access.Caller) (parts []string) {
+func Missing(s *Sampler, b *Board, reader auth.Caller) (parts []string) {
 	for _, part := range []struct {
 		name   string
 		unread bool
@@ -36,7 +35,7 @@ func Missing(s *sampler.Sampler, b *sampler.Board, reader access.Caller) (parts 
 
 // Await returns current figures once all parts were read, or, after a time, with the parts that are missing. It makes the
 // checks of doctor begin if the reader sees them.
-func Await(ctx context.Context, s *sampler.Sampler, reader access.Caller, within time.Duration) (b *sampler.Board, missing []string) {
+func Await(ctx context.Context, s *Sampler, reader auth.Caller, within time.Duration) (b *Board, missing []string) {
 	if reader.Prefix == "" {
 		s.Examiner.Ask()
 	}

@@ -4,8 +4,8 @@ import (
 	"net/url"
 	"strconv"
 
-	"notifier/internal/health"
 	"notifier/internal/notice"
+	"notifier/internal/receivers"
 )
 
 // Root is the address of the dashboard.
@@ -43,7 +43,7 @@ func GroupValues(route string, c notice.Cause) url.Values {
 }
 
 // ReceiversPath returns the address of the receivers of a route (empty = of all) that a selection has.
-func ReceiversPath(route string, s health.Selection) string {
+func ReceiversPath(route string, s receivers.Selection) string {
 	if q := ReceiverValues(route, s).Encode(); q != "" {
 		return Root + "receivers?" + q
 	}
@@ -51,7 +51,7 @@ func ReceiversPath(route string, s health.Selection) string {
 }
 
 // ReceiverValues are the parameters of a selection of receivers, without empty ones.
-func ReceiverValues(route string, s health.Selection) url.Values {
+func ReceiverValues(route string, s receivers.Selection) url.Values {
 	q := url.Values{}
 	for name, text := range map[string]string{"q": s.Contains, "state": string(s.State), "route": route, "reason": s.Reason} {
 		if text != "" {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"notifier/internal/notice"
-	"notifier/internal/phrase"
 )
 
 // Kind is a kind of problem.
@@ -67,9 +66,9 @@ type Problem struct {
 	Settings []string
 
 	// Title and Why are sentences, Quoted is a text of doctor or of an instance, and Facts are short.
-	Title, Why phrase.Text
+	Title, Why Text
 	Quoted     string
-	Facts      []phrase.Text
+	Facts      []Text
 
 	// Command is a command that shows or ends the problem. Links are pages of the dashboard, the most useful one first.
 	Command string
@@ -80,7 +79,7 @@ type Problem struct {
 // Link is a page of the dashboard.
 type Link struct {
 	Path string
-	Text phrase.Text
+	Text Text
 	// Compares means that the page shows the change of the settings after which the problem began.
 	Compares bool
 }
@@ -112,5 +111,3 @@ func worstFirst(list []Problem) {
 		return slices.Index(Severities, b.Severity) - slices.Index(Severities, a.Severity)
 	})
 }
-
-func say(message string, args ...any) phrase.Text { return append(phrase.Text{message}, args...) }

@@ -8,17 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/access"
 	"notifier/internal/audit"
+	"notifier/internal/auth"
 	"notifier/internal/doctor"
 	"notifier/internal/fleet"
-	"notifier/internal/health"
 	"notifier/internal/notice"
-	"notifier/internal/phrase"
 	"notifier/internal/problems"
+	"notifier/internal/receivers"
 	"notifier/internal/route"
-	"notifier/internal/sampler"
-	"notifier/internal/stats"
 	"notifier/internal/store"
 )
 
@@ -37,19 +34,19 @@ func table(t *testing.T) *route.Table {
 	return table
 }
 
-func find(t *testing.T, b *sampler.Board, who access.Caller, found ...doctor.Finding) []problems.Problem {
+func find(t *testing.T, b *problems.Board, who auth.Caller, found ...doctor.Finding) []problems.Problem {
 	t.Helper()
 	return problems.Find(problems.Options{Board: b, Routes: table(t), Reader: who, Findings: found,
-		Explain: func(err error) phrase.Text { return phrase.Plain(err.Error()) }})
+		Explain: func(err error) problems.Text { return problems.Plain(err.Error()) }})
 }
 
 // bad is a board with a problem of each part.
-func bad() *sampler.Board {
-	b := &sampler.Board{At: now, CountsAt: now, HealthAt: now, InstancesAt: now, Counts: []store.Counts{
+func bad() *problems.Board {
+	b := &problems.Board{At: now, CountsAt: now, HealthAt: now, InstancesAt: now, Counts: []store.Counts{
 		{Prefix: "app1:orders", Paused: true, Pending: 7, Overdue: 5, NextDue: now.Add(-3 * time.Minute), Dead: 40},
 		{Prefix: "app1:member", Pending: 2, Overdue: 2, NextDue: now.Add(-time.Minute), Dead: 100}, {Prefix: "app2", Dead: 1},
 		{Prefix: "app3", Pending: 1}}}
-	b.Ready = stats.Readiness{Ready: true, Degraded: []stats.Condition{{Reason: "no subscription"}}}
+	b.Ready = fleet.Readiness{Ready: true, Degraded: []fleet.Condition{{Reason: "no subscription"}}}
 	for i, reason := range []notice.Reason{notice.ReasonTimeout, notice.ReasonDNS, notice.ReasonConnect, notice.ReasonTLS,
 		notice.ReasonReset} {
 		b.Deaths = append(b.Deaths, store.DeadGroup{Prefix: "app1:orders", Cause: notice.Cause{Reason: reason}, Count: int64(20 - i),
@@ -57,16 +54,16 @@ func bad() *sampler.Board {
 	}
 	b.Deaths = append(b.Deaths, store.DeadGroup{Prefix: "app1:member", Cause: notice.Cause{Reason: notice.ReasonStatus5xx, Status: 503},
 		Count: 100, First: now.Add(-30 * time.Minute), Last: now}, store.DeadGroup{Prefix: "app2", Count: 1, First: now, Last: now})
-	h := health.Route{Prefix: "app1:member", Counted: now}
+	h := receivers.RouteHealth{Prefix: "app1:member", Counted: now}
 	for i := range 6 {
-		h.Receivers = append(h.Receivers, health.Receiver{Name: fmt.Sprintf("shop%d.example:443", i), Status: 200, Reason: "ack_mismatch",
+		h.Receivers = append(h.Receivers, receivers.Health{Name: fmt.Sprintf("shop%d.example:443", i), Status: 200, Reason: "ack_mismatch",
 			Since: now.Add(-time.Duration(20+i) * time.Minute), LastAttempt: now, Failures: 3, Waiting: 1})
 	}
-	h.Receivers = append(h.Receivers, health.Receiver{Name: "alone.example:443", Reason: "dns", Since: now.Add(-time.Minute),
+	h.Receivers = append(h.Receivers, receivers.Health{Name: "alone.example:443", Reason: "dns", Since: now.Add(-time.Minute),
 		LastAttempt: now, Failures: 1})
-	b.Health = []health.Route{h, {Prefix: "app2", Others: 3}}
+	b.Health = []receivers.RouteHealth{h, {Prefix: "app2", Others: 3}}
 	b.HoldsErr = errors.New("no answer")
-	b.Instances = []sampler.Instance{{Instance: fleet.Instance{About: fleet.About{Label: "web-1"}, State: fleet.Alive}, Self: true,
+	b.Instances = []problems.Instance{{Instance: fleet.Instance{About: fleet.About{Label: "web-1"}, State: fleet.Alive}, Self: true,
 		Figures: fleet.Figures{Hosts: []fleet.HostFigures{{Prefix: "app2", Host: "down.example:443", Breaker: "open", Calls: 9, Failed: 9}}}},
 		{Instance: fleet.Instance{About: fleet.About{Label: "web-2"}, State: fleet.Unresponsive, Seen: now.Add(-9 * time.Second)}}}
 	return b
@@ -78,7 +75,7 @@ func TestFailingReceiverWithoutKnownSuccess(t *testing.T) {
 	b := bad()
 	alone := &b.Health[0].Receivers[6]
 	said := func() string {
-		for _, p := range find(t, b, access.Local()) {
+		for _, p := range find(t, b, auth.Local()) {
 			if slices.Equal(p.Examples, []string{alone.Name}) {
 				return p.Details()
 			}
@@ -121,7 +118,7 @@ func TestFindOrdersProblems(t *testing.T) {
 	}
 	var got []string
 	few := doctor.Finding{Check: doctor.MachineCheck, Severity: doctor.Warning, Message: "few files"}
-	for _, p := range find(t, bad(), access.Local(), few) {
+	for _, p := range find(t, bad(), auth.Local(), few) {
 		got = append(got, fmt.Sprintf("%s %s %s %d: %s", p.Severity, p.Kind, p.Route, p.Count, p.Title))
 		if !slices.Contains(problems.Kinds, p.Kind) {
 			t.Errorf("an unlisted kind: %s", p.Kind)
@@ -136,8 +133,8 @@ func TestFindOrdersProblems(t *testing.T) {
 func TestFindKeepsToThePrefix(t *testing.T) {
 	t.Parallel()
 	b := bad()
-	b.Ready.Degraded = append(b.Ready.Degraded, stats.Condition{Full: true, Reason: "Redis is full"})
-	for _, p := range find(t, b, access.Caller{Prefix: "app2", Role: access.Read}, doctor.Finding{Severity: doctor.Error}) {
+	b.Ready.Degraded = append(b.Ready.Degraded, fleet.Condition{Full: true, Reason: "Redis is full"})
+	for _, p := range find(t, b, auth.Caller{Prefix: "app2", Role: auth.Read}, doctor.Finding{Severity: doctor.Error}) {
 		all := fmt.Sprint(p.Title, p.Details(), p.Examples, p.Links, p.Command)
 		for _, hidden := range []string{"app1", "orders", "member", "shop", "web-", "Redis", "full"} {
 			if strings.Contains(all, hidden) {
@@ -148,7 +145,7 @@ func TestFindKeepsToThePrefix(t *testing.T) {
 			t.Errorf("a command that a reader may not use: %s", p.Command)
 		}
 	}
-	list := find(t, b, access.Caller{Prefix: "app1:orders:paid", Role: access.Operate})
+	list := find(t, b, auth.Caller{Prefix: "app1:orders:paid", Role: auth.Operate})
 	if len(list) != 1 || list[0].Kind != problems.Unknown {
 		t.Errorf("a reader of a part of a route sees %v", list)
 	}
@@ -157,7 +154,7 @@ func TestFindKeepsToThePrefix(t *testing.T) {
 // TestProblemsHaveARemedy checks that each problem names a command and a page.
 func TestProblemsHaveARemedy(t *testing.T) {
 	t.Parallel()
-	for _, p := range find(t, bad(), access.Local(), doctor.Finding{Severity: doctor.Error, Message: "x"}) {
+	for _, p := range find(t, bad(), auth.Local(), doctor.Finding{Severity: doctor.Error, Message: "x"}) {
 		if p.Command == "" || len(p.Links) == 0 && p.Kind != problems.UnresponsiveMember {
 			t.Errorf("%s: command %q, links %v", p.Title, p.Command, p.Links)
 		}
@@ -175,7 +172,7 @@ func TestFindComparesWithAChangeOfSettings(t *testing.T) {
 	at := func(ago time.Duration) *problems.Problem {
 		b := bad()
 		b.Changed = map[string]audit.Change{"member": {At: now.Add(-ago), Settings: []string{"ack", "timeout"}}}
-		for _, p := range find(t, b, access.Local()) {
+		for _, p := range find(t, b, auth.Local()) {
 			if p.Kind == problems.Failing && p.Count == 6 {
 				return &p
 			}

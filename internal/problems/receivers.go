@@ -7,10 +7,8 @@ import (
 	"time"
 
 	"notifier/internal/fleet"
-	"notifier/internal/health"
-	"notifier/internal/holds"
 	"notifier/internal/notice"
-	"notifier/internal/phrase"
+	"notifier/internal/receivers"
 	"notifier/internal/route"
 )
 
@@ -18,7 +16,7 @@ const (
 	// mostFailing is the maximum number of problems of receivers.
 	mostFailing = 20
 	// failingMany failures in a row make a receiver an urgent problem; so does failing for
-	// health.FailingLong.
+	// receivers.FailingLong.
 	failingMany = 10
 	// manyFailing is the number of receivers from which those of one route with the same last answer are one problem.
 	manyFailing = 4
@@ -29,8 +27,8 @@ const (
 )
 
 // Gravity returns the severity of a failing receiver.
-func Gravity(r *health.Receiver, now time.Time) Severity {
-	if r.Failures >= failingMany || now.Sub(r.Since) >= health.FailingLong {
+func Gravity(r *receivers.Health, now time.Time) Severity {
+	if r.Failures >= failingMany || now.Sub(r.Since) >= receivers.FailingLong {
 		return Error
 	}
 	return Warning
@@ -38,7 +36,7 @@ func Gravity(r *health.Receiver, now time.Time) Severity {
 
 // receiver is a receiver of a route with a problem.
 type receiver struct {
-	health.Receiver
+	receivers.Health
 	prefix, route string
 	counted       time.Time // when its waiting notices were counted
 	broken        bool      // a breaker is open
@@ -70,7 +68,7 @@ func (f *finder) failing() []*receiver {
 		for k := 0; f.Reader.Owns(rt.Prefix) && k < len(rt.Receivers); k++ {
 			if rt.Receivers[k].Failing() {
 				r := of(rt.Prefix, rt.Receivers[k].Name)
-				r.Receiver, r.counted = rt.Receivers[k], rt.Counted
+				r.Health, r.counted = rt.Receivers[k], rt.Counted
 			}
 		}
 	}
@@ -89,7 +87,7 @@ func (f *finder) failing() []*receiver {
 
 	place := map[*receiver]string{}
 	for _, r := range list {
-		one := health.Listed{Name: r.Name, Tie: r.prefix, Since: r.Since, LastAttempt: r.LastAttempt, Waiting: r.Waiting, Broken: r.broken}
+		one := receivers.Listed{Name: r.Name, Tie: r.prefix, Since: r.Since, LastAttempt: r.LastAttempt, Waiting: r.Waiting, Broken: r.broken}
 		place[r] = one.Position(f.b.At)
 	}
 
@@ -189,12 +187,12 @@ func (f *finder) together(g []*receiver) {
 			p.Last = r.LastAttempt
 		}
 
-		if Gravity(&r.Receiver, f.b.HealthAt) == Error {
+		if Gravity(&r.Health, f.b.HealthAt) == Error {
 			p.Severity = Error
 		}
 
 		if len(p.Examples) < mostExamples {
-			p.Examples, names = append(p.Examples, r.Name), append(names, health.Title(r.Name))
+			p.Examples, names = append(p.Examples, r.Name), append(names, receivers.Title(r.Name))
 		}
 	}
 
@@ -204,7 +202,8 @@ func (f *finder) together(g []*receiver) {
 	}
 
 	p.Facts = append(p.Facts, say("first of them: %s", strings.Join(names, ", ")))
-	p.Links = []Link{{Path: ReceiversPath(p.Route, health.Selection{State: health.StateFailing, Reason: g[0].Reason}), Text: say("Receivers")}}
+	p.Links = []Link{{Path: ReceiversPath(p.Route, receivers.Selection{State: receivers.StateFailing, Reason: g[0].Reason}),
+		Text: say("Receivers")}}
 	p.Command = "notifier receivers --state failing --route " + p.Route
 	if p.Reason != "" {
 		p.Command += " --reason " + string(p.Reason)
@@ -216,11 +215,11 @@ func (f *finder) together(g []*receiver) {
 
 // alone adds a failing receiver: "shop.example: failing since 15:10", "HTTP 500, 38 in a row · 23 waiting · next attempt 15:41".
 func (f *finder) alone(r *receiver) {
-	facts := []phrase.Text{LastAnswer(&r.Receiver)}
+	facts := []Text{LastAnswer(&r.Health)}
 	if r.Waiting > 0 {
 		facts = append(facts, say("%s waiting", r.Waiting))
 		if f.b.HealthAt.Sub(r.counted) > CountedLate {
-			facts = append(facts, say("counted %s", phrase.Until(r.counted.Sub(f.b.HealthAt))))
+			facts = append(facts, say("counted %s", Until(r.counted.Sub(f.b.HealthAt))))
 		}
 
 		if !r.Next.IsZero() {
@@ -228,7 +227,7 @@ func (f *finder) alone(r *receiver) {
 		}
 	}
 
-	if none := NoSuccess(&r.Receiver, f.b.At); none != nil {
+	if none := NoSuccess(&r.Health, f.b.At); none != nil {
 		facts = append(facts, none)
 	}
 
@@ -242,9 +241,9 @@ func (f *finder) alone(r *receiver) {
 		links = append(links, f.waiting(r))
 	}
 
-	p := Problem{Kind: Failing, Severity: Gravity(&r.Receiver, f.b.HealthAt), Route: r.route, Prefix: r.prefix, Cause: r.cause(), Count: 1,
+	p := Problem{Kind: Failing, Severity: Gravity(&r.Health, f.b.HealthAt), Route: r.route, Prefix: r.prefix, Cause: r.cause(), Count: 1,
 		Hosts: 1, Since: r.Since, Last: r.LastAttempt, Examples: []string{r.Name}, Facts: facts, Links: links, Command: hostCommand(r),
-		Title: say("%s: failing since %s", health.Title(r.Name), f.moment(r.Since))}
+		Title: say("%s: failing since %s", receivers.Title(r.Name), f.moment(r.Since))}
 	f.compare(&p, []*receiver{r})
 	f.add(p)
 }
@@ -266,17 +265,17 @@ func hostCommand(r *receiver) string {
 }
 
 // retry returns when a receiver with an open breaker gets the next call.
-func (f *finder) retry(r *receiver) phrase.Text {
+func (f *finder) retry(r *receiver) Text {
 	if r.retry.Before(f.b.InstancesAt) {
 		return say("when a notice for the host is due")
 	}
-	return phrase.Plain(phrase.Until(r.retry.Sub(f.b.InstancesAt)))
+	return Plain(Until(r.retry.Sub(f.b.InstancesAt)))
 }
 
 // waiting leads to the notices that wait for a receiver.
 func (f *finder) waiting(r *receiver) Link {
 	rt := f.Routes.Prefix(r.prefix)
-	return Link{Path: WaitingPath(rt, r.route, health.Host(r.Name)), Text: say("Waiting notices")}
+	return Link{Path: WaitingPath(rt, r.route, receivers.Host(r.Name)), Text: say("Waiting notices")}
 }
 
 // WaitingPath returns the address of the notices of a route that wait for a host. rt is nil for a prefix without a route.
@@ -320,8 +319,8 @@ func (f *finder) pauses() {
 }
 
 // pause names a paused receiver: "shop.example under app1:orders until 15:30".
-func (f *finder) pause(pause *holds.Pause) phrase.Text {
-	t := phrase.Plain(pause.Host)
+func (f *finder) pause(pause *receivers.Pause) Text {
+	t := Plain(pause.Host)
 	if pause.Host == "" {
 		t = say("audience `%s`", pause.Audience)
 	}

@@ -2,7 +2,7 @@ package problems
 
 import (
 	"notifier/internal/doctor"
-	"notifier/internal/stats"
+	"notifier/internal/fleet"
 	"notifier/internal/store"
 )
 
@@ -11,16 +11,20 @@ const listRecorded = "notifier routes recorded"
 
 // unhandled adds the notices of a recorded prefix that no running worker handles, and reports whether there are any.
 func (f *finder) unhandled(c store.Counts) bool {
-	if c.Pending == 0 || !stats.Unhandled(f.b.Recorded, c.Prefix) {
+	x, ok := fleet.Unhandled(f.b.Recorded, c.Prefix)
+	if c.Pending == 0 || !ok {
 		return false
 	}
 
-	p := Problem{Kind: Unhandled, Severity: Warning, Route: f.Routes.NameOf(c.Prefix), Prefix: c.Prefix, Count: c.Pending,
+	p := Problem{Kind: Unhandled, Severity: Warning, Route: f.Routes.NameOf(c.Prefix), Prefix: c.Prefix, Count: c.Pending, Since: x.Handled,
 		Title:   say("No worker handles `%s`: %s pending notice(s)", c.Prefix, c.Pending),
 		Why:     say("Only workers may handle them. Start a program with a handler for the prefix, or release the prefix."),
 		Command: listRecorded, Links: []Link{{Path: NoticesPath("route", c.Prefix), Text: say("Notices")}}}
 	if c.Overdue > 0 {
-		p.Severity, p.Since = Error, c.NextDue
+		if p.Severity = Error; p.Since.IsZero() {
+			p.Since = c.NextDue
+		}
+
 		p.Title = say("No worker handles `%s`: %s pending notice(s), the oldest overdue for %s", c.Prefix, c.Pending, LateBy(f.b, c))
 	}
 

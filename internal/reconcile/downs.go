@@ -7,19 +7,16 @@ import (
 	"slices"
 	"time"
 
-	"notifier/internal/health"
-	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/receivers"
 	"notifier/internal/route"
-	"notifier/internal/store"
-	"notifier/internal/wire"
 )
 
-// HealthStore has the health of receivers and their outages: see package health.
+// HealthStore has the health of receivers and their outages: see package receivers.
 type HealthStore interface {
-	Read(ctx context.Context, prefixes []string) ([]health.Route, error)
-	Outages(ctx context.Context, prefix string) (map[string]health.Outage, time.Time, error)
-	SetOutage(ctx context.Context, prefix, receiver string, old, o *health.Outage) (bool, error)
+	Read(ctx context.Context, prefixes []string) ([]receivers.RouteHealth, error)
+	Outages(ctx context.Context, prefix string) (map[string]receivers.Outage, time.Time, error)
+	SetOutage(ctx context.Context, prefix, receiver string, old, o *receivers.Outage) (bool, error)
 }
 
 // The events of a hook.
@@ -59,9 +56,9 @@ func (h *Hooks) routeDowns(ctx context.Context, r *route.Route) error {
 	}
 
 	var failed []error
-	receivers := list[0].Receivers
-	for i := range receivers {
-		x := &receivers[i]
+	known := list[0].Receivers
+	for i := range known {
+		x := &known[i]
 		o, stored := outages[x.Name]
 		switch {
 		case stored:
@@ -72,7 +69,7 @@ func (h *Hooks) routeDowns(ctx context.Context, r *route.Route) error {
 	}
 
 	for name, o := range outages {
-		if !slices.ContainsFunc(receivers, func(x health.Receiver) bool { return x.Name == name }) {
+		if !slices.ContainsFunc(known, func(x receivers.Health) bool { return x.Name == name }) {
 			_, err := h.o.Health.SetOutage(ctx, r.Prefix, name, &o, nil) // without `up`: not called for 48 hours
 			failed = append(failed, err)
 		}
@@ -83,8 +80,8 @@ func (h *Hooks) routeDowns(ctx context.Context, r *route.Route) error {
 
 // begin stores an outage, and then schedules the notice `down`. So if this instance is killed, another one continues.
 // If another instance has already stored the outage, the next pass continues with it.
-func (h *Hooks) begin(ctx context.Context, r *route.Route, x *health.Receiver) error {
-	o := health.NewOutage(x)
+func (h *Hooks) begin(ctx context.Context, r *route.Route, x *receivers.Health) error {
+	o := receivers.NewOutage(x)
 	stored, err := h.o.Health.SetOutage(ctx, r.Prefix, x.Name, nil, &o)
 	if err != nil || !stored {
 		return err
@@ -95,7 +92,7 @@ func (h *Hooks) begin(ctx context.Context, r *route.Route, x *health.Receiver) e
 
 // known schedules the notices of a stored outage: `down` if that may not have been done, and `up` once the receiver
 // has answered.
-func (h *Hooks) known(ctx context.Context, r *route.Route, x *health.Receiver, o health.Outage) error {
+func (h *Hooks) known(ctx context.Context, r *route.Route, x *receivers.Health, o receivers.Outage) error {
 	if !o.Sent {
 		if ok, err := h.tell(ctx, r, x, &o, eventDown); err != nil || !ok {
 			return err
@@ -124,10 +121,9 @@ func (h *Hooks) known(ctx context.Context, r *route.Route, x *health.Receiver, o
 
 // tell schedules a notice about an outage. It reports false if another instance has to, because this one has no route
 // for it.
-func (h *Hooks) tell(ctx context.Context, r *route.Route, x *health.Receiver, o *health.Outage, event string) (bool, error) {
-	key := keys.Fill(r.OnDead.Prefix, "dead") + ":" + o.ID(x.Name, event)
-	if m := h.o.Routes.Match(key); m == nil || m.Prefix != r.OnDead.Prefix {
-		return false, nil
+func (h *Hooks) tell(ctx context.Context, r *route.Route, x *receivers.Health, o *receivers.Outage, event string) (bool, error) {
+	if r.OnDead.Robot != nil {
+		return h.tellTeam(ctx, r, x, o, event)
 	}
 
 	body, err := json.Marshal(downFacts(r, x, o, event))
@@ -135,12 +131,7 @@ func (h *Hooks) tell(ctx context.Context, r *route.Route, x *health.Receiver, o 
 		return false, err
 	}
 
-	replies := h.o.Schedule.Many(ctx, []store.Request{{Key: key, OnDuplicate: store.Keep, Content: notice.Content{Body: body}}})
-	if err := replies[0].Err; err != nil && !errors.Is(err, wire.ErrMoved) { // moved: retried by the next pass
-		return false, err
-	}
-
-	return replies[0].Err == nil, nil
+	return h.put(ctx, r.OnDead, o.ID(x.Name, event), body)
 }
 
 // outageFacts is the body of a hook's notice about a receiver.
@@ -160,7 +151,7 @@ type lastFailure struct {
 	Reason string `json:"reason"`
 }
 
-func downFacts(r *route.Route, x *health.Receiver, o *health.Outage, event string) outageFacts {
+func downFacts(r *route.Route, x *receivers.Health, o *receivers.Outage, event string) outageFacts {
 	f := outageFacts{Event: event, Route: r.Name, Receiver: x.Name, FailingSince: notice.Stamp(o.Since), Failures: o.Failures,
 		LastFailure: lastFailure{At: notice.Stamp(o.LastFailure), Status: o.Status, Reason: o.Reason}}
 	if event == eventUp {

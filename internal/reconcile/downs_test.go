@@ -12,11 +12,11 @@ import (
 
 	"go.uber.org/zap/zaptest"
 
-	"notifier/internal/health"
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
+	"notifier/internal/receivers"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -25,9 +25,9 @@ var errKilled = errors.New("killed")
 // hookFleet is two instances with one Redis. The next instance takes over when one is killed before its step.
 type hookFleet struct {
 	t        *testing.T
-	s        *health.Store
+	s        *receivers.HealthStore
 	all      [2]*Hooks
-	tracker  *health.Tracker
+	tracker  *receivers.Tracker
 	steps    int // until an instance is killed; negative = never
 	told     []string
 	bodies   map[string]string
@@ -36,10 +36,11 @@ type hookFleet struct {
 
 func newHookFleet(t *testing.T) *hookFleet {
 	t.Helper()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	space := keys.Space{Namespace: srv.Namespace(), Shards: 1}
-	f := &hookFleet{t: t, s: &health.Store{Wire: wire.New(wire.Options{Client: srv.Client(), Space: space})}, tracker: health.NewTracker(),
-		steps: -1, bodies: map[string]string{}}
+	f := &hookFleet{t: t, s: &receivers.HealthStore{Wire: wire.New(wire.Options{Client: srv.Client(), Space: space})},
+		tracker: receivers.NewTracker(),
+		steps:   -1, bodies: map[string]string{}}
 	hook := &route.Route{Name: "alarms", Prefix: "ops"}
 	table, err := route.NewTable([]*route.Route{{Name: "orders", Prefix: "app1", OnDead: hook, OnDown: time.Minute}, hook})
 	if err != nil {
@@ -73,15 +74,15 @@ func (f *hookFleet) Many(_ context.Context, reqs []store.Request) []store.Reply 
 	return out
 }
 
-func (f *hookFleet) Read(ctx context.Context, prefixes []string) ([]health.Route, error) {
+func (f *hookFleet) Read(ctx context.Context, prefixes []string) ([]receivers.RouteHealth, error) {
 	return f.s.Read(ctx, prefixes)
 }
 
-func (f *hookFleet) Outages(ctx context.Context, prefix string) (map[string]health.Outage, time.Time, error) {
+func (f *hookFleet) Outages(ctx context.Context, prefix string) (map[string]receivers.Outage, time.Time, error) {
 	return f.s.Outages(ctx, prefix)
 }
 
-func (f *hookFleet) SetOutage(ctx context.Context, prefix, receiver string, old, o *health.Outage) (bool, error) {
+func (f *hookFleet) SetOutage(ctx context.Context, prefix, receiver string, old, o *receivers.Outage) (bool, error) {
 	if err := f.step(); err != nil {
 		return false, err
 	}
@@ -92,7 +93,7 @@ const failingReceiver = "shop.example:443"
 
 func (f *hookFleet) observe(at time.Time, failed bool) {
 	f.t.Helper()
-	a := health.Attempt{At: at, Failed: failed, Status: 200}
+	a := receivers.Attempt{At: at, Failed: failed, Status: 200}
 	if failed {
 		a.Status, a.Reason = 500, "status_5xx"
 	}
@@ -194,7 +195,7 @@ func TestEarlierFailureIsNoNewOutage(t *testing.T) {
 	since := time.Now().Add(-time.Hour)
 	f.observe(since, true)
 	f.pass(0)
-	f.tracker = health.NewTracker()
+	f.tracker = receivers.NewTracker()
 	f.observe(since.Add(-time.Minute), true)
 	f.pass(1)
 	if want := []string{id(since, "down")}; !slices.Equal(f.ids(), want) {
@@ -220,9 +221,9 @@ func TestNextOutageFollowsUp(t *testing.T) {
 // An instance that read the outage before another ended it does not remove the next one.
 func TestOldReaderKeepsNextOutage(t *testing.T) {
 	f := newHookFleet(t)
-	first, next := health.Outage{Since: time.UnixMilli(1), Sent: true}, health.Outage{Since: time.UnixMilli(2)}
+	first, next := receivers.Outage{Since: time.UnixMilli(1), Sent: true}, receivers.Outage{Since: time.UnixMilli(2)}
 	for _, v := range []struct {
-		old, o *health.Outage
+		old, o *receivers.Outage
 		want   bool
 	}{{nil, &first, true}, {nil, &next, false}, {&first, nil, true}, {nil, &next, true}, {&first, nil, false}} {
 		if got, err := f.s.SetOutage(t.Context(), "app1", "x", v.old, v.o); err != nil || got != v.want {
@@ -236,7 +237,7 @@ func TestOldReaderKeepsNextOutage(t *testing.T) {
 
 func TestForgottenReceiverEndsItsOutage(t *testing.T) {
 	f := newHookFleet(t)
-	o := health.Outage{Since: time.Now().Add(-health.Kept)}
+	o := receivers.Outage{Since: time.Now().Add(-receivers.Kept)}
 	if _, err := f.s.SetOutage(t.Context(), "app1", "gone.example:443", nil, &o); err != nil {
 		t.Fatal(err)
 	}

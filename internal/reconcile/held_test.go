@@ -8,8 +8,8 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // held schedules a notice, and lists it as held by a pause for an hour.
@@ -33,7 +33,7 @@ func (s Redis) held(t *testing.T, under, key string) store.Found {
 // for each pending notice, with its due time and its position.
 func TestRehomeReleasesHeldNotices(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	c, ctx := srv.Client(), t.Context()
 	s, from := newRedis(t, c, srv.Namespace(), "app1", "app1:a"), keys.Partition{Prefix: "app1"}
 	to := from.Under("app1:a")
@@ -73,7 +73,7 @@ func TestRehomeReleasesHeldNotices(t *testing.T) {
 // A rehomed notice that replaces a held one under the new prefix takes it off the list.
 func TestRehomeRemovesReplacedNoticeFromHeldList(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	s, from := newRedis(t, srv.Client(), srv.Namespace(), "app1"), keys.Partition{Prefix: "app1"}
 	to := from.Under("app1:a")
 	const key = "app1:a:b:1"

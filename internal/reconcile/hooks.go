@@ -20,6 +20,7 @@ import (
 type HookStore interface {
 	Deaths(ctx context.Context, shard, from, n int) ([]string, error)
 	ForgetDeaths(ctx context.Context, shard int, texts []string) error
+	DeadCauses(ctx context.Context, prefixes []string, since time.Time) (store.DeadCount, error)
 }
 
 // Scheduler schedules notices.
@@ -32,7 +33,10 @@ type HooksOptions struct {
 	Store    HookStore
 	Schedule Scheduler
 	Health   HealthStore // may be nil: no notices of receivers that fail
-	Routes   *route.Table
+	Causes   CauseStore  // may be nil if no hook sends messages to a team
+	// Link returns the address of the page about a route's dead letters, or its receivers; empty = unknown. It may be nil.
+	Link   func(route string, receivers bool) string
+	Routes *route.Table
 	// Space has the shards, including old ones.
 	Space      keys.Space
 	Assignment Trims // may be nil if this is the only instance
@@ -103,7 +107,7 @@ func (h *Hooks) pass(ctx context.Context, all bool) error {
 		}
 	}
 
-	return errors.Join(append(failed, h.downs(ctx, all))...)
+	return errors.Join(append(failed, h.downs(ctx, all), h.messages(ctx, all))...)
 }
 
 // drain schedules the notices of all entries of a shard's outbox. It skips entries that this instance
@@ -128,6 +132,7 @@ func (h *Hooks) drain(ctx context.Context, shard int) error {
 func (h *Hooks) schedule(ctx context.Context, texts []string) (done []string, err error) {
 	var reqs []store.Request
 	var of []string
+	cs := causes{}
 	for _, text := range texts {
 		d, wrong := store.ReadDeath(text)
 		if wrong != nil {
@@ -137,16 +142,26 @@ func (h *Hooks) schedule(ctx context.Context, texts []string) (done []string, er
 
 		// The key has the id of the dead letter, so that another instance or a second pass schedules no second notice.
 		key := keys.Fill(d.Hook, "dead") + ":" + d.ID
-		if r := h.o.Routes.Match(key); r == nil || r.Prefix != d.Hook {
+		r := h.o.Routes.Match(key)
+		if r == nil || r.Prefix != d.Hook {
 			continue // for an instance that has the hook's route
+		}
+
+		if r.Robot != nil {
+			if wrong := cs.add(&d, text); wrong != nil {
+				err = wrong
+			}
+			continue
 		}
 
 		reqs = append(reqs, store.Request{Key: key, OnDuplicate: store.Keep, Content: notice.Content{Body: d.Body()}})
 		of = append(of, text)
 	}
 
+	done, failed := h.collect(ctx, cs)
+	err = errors.Join(err, failed)
 	if len(reqs) == 0 {
-		return nil, err
+		return done, err
 	}
 
 	for i, r := range h.o.Schedule.Many(ctx, reqs) {
@@ -154,7 +169,7 @@ func (h *Hooks) schedule(ctx context.Context, texts []string) (done []string, er
 		case r.Err == nil:
 			done = append(done, of[i])
 		case !errors.Is(r.Err, wire.ErrMoved): // a mover takes the entries to the other side
-			err = r.Err
+			err = errors.Join(err, r.Err)
 		}
 	}
 

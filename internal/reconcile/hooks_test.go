@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/zap/zaptest"
 
 	"notifier/internal/keys"
+	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -37,6 +39,12 @@ func (f *fakeDeaths) ForgetDeaths(_ context.Context, shard int, texts []string) 
 		}
 	}
 	return nil
+}
+
+func (f *fakeDeaths) DeadCauses(context.Context, []string, time.Time) (store.DeadCount, error) {
+	return store.DeadCount{Groups: []store.DeadGroup{{Cause: notice.Cause{Reason: notice.ReasonStatus5xx, Status: 500}, Count: 30},
+		{Cause: notice.Cause{Reason: notice.ReasonStatus5xx, Status: 503}, Count: 7},
+		{Cause: notice.Cause{Reason: notice.ReasonGone}, Count: 1}}}, nil
 }
 
 func (f *fakeDeaths) Many(_ context.Context, reqs []store.Request) []store.Reply {

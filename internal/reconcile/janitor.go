@@ -20,6 +20,12 @@ type Trimmer interface {
 	Trim(ctx context.Context, shard int, list []store.Trim, n int) (trimmed int, more bool, err error)
 }
 
+// Retirement removes dead letters that are too old or too many: see package store.
+type Retirement interface {
+	Handed(ctx context.Context) (store.Handed, error)
+	Retire(ctx context.Context, at keys.Partition, limit store.DeadLimit, h store.Handed) (retired int, more bool, err error)
+}
+
 // PausedReader reads which routes are paused.
 type PausedReader interface {
 	Pauses(ctx context.Context) (store.Pauses, error)
@@ -59,6 +65,9 @@ type JanitorOptions struct {
 	Work     Work
 	// Receivers may be nil. Partitions of routes with HTTP targets count as paused until it was read for their shard.
 	Receivers Receivers
+	// Retirement removes dead letters; nil = none. Removed is called with the number of those removed of a route.
+	Retirement Retirement
+	Removed    func(route string, n int)
 	// Assignment decides which partitions this instance trims. If nil, it trims all.
 	Assignment Trims
 	Logger     *zap.Logger
@@ -83,7 +92,7 @@ type Trims interface{ Tidies(p keys.Partition) bool }
 // Tidies implements Trims.
 func (alone) Tidies(keys.Partition) bool { return true }
 
-// Receivers knows the paused receivers. *[holds.Holds] is one.
+// Receivers knows the paused receivers. *[receivers.Holds] is one.
 type Receivers interface {
 	// Follow reads them if they have changed.
 	Follow(ctx context.Context) error
@@ -321,6 +330,8 @@ func (j *Janitor) Tidy(ctx context.Context) error {
 		failed = append(failed, j.trimShard(ctx, shard))
 	}
 
+	failed = append(failed, j.retire(ctx))
+
 	var unserved []string
 	for _, p := range j.o.Layout.Prefixes() {
 		switch {
@@ -407,6 +418,45 @@ func (j *Janitor) trimShard(ctx context.Context, shard int) error {
 	}
 
 	return nil
+}
+
+// retire removes the dead letters of this instance's partitions that are beyond the limits of their routes.
+func (j *Janitor) retire(ctx context.Context) error {
+	limited := slices.DeleteFunc(slices.Clone(j.o.Routes.All()), func(r *route.Route) bool { return r.DeadRetention == 0 && r.DeadKeep == 0 })
+	if len(limited) == 0 || j.o.Retirement == nil {
+		return nil
+	}
+
+	handed, err := j.o.Retirement.Handed(ctx)
+	if err != nil {
+		return err
+	}
+
+	var failed []error
+	for _, r := range limited {
+		for shard := range j.o.Shards.Places() {
+			if at := (keys.Partition{Prefix: r.Prefix, Shard: shard}); j.o.Assignment.Tidies(at) {
+				failed = append(failed, j.retireIn(ctx, r, at, handed))
+			}
+		}
+	}
+
+	return errors.Join(failed...)
+}
+
+// retireIn is retire for one partition.
+func (j *Janitor) retireIn(ctx context.Context, r *route.Route, at keys.Partition, handed store.Handed) error {
+	for {
+		n, more, err := j.o.Retirement.Retire(ctx, at, store.DeadLimit{Retention: r.DeadRetention, Keep: r.DeadKeep}, handed)
+		if n > 0 {
+			j.o.Logger.Info("removed dead letters beyond the route's limit", zap.String("route", r.Name), zap.Int("notices", n))
+			j.o.Removed(r.Name, n)
+		}
+
+		if err != nil || !more {
+			return err
+		}
+	}
 }
 
 // trim removes the expired settled notices of some prefixes of a shard.

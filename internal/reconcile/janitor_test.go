@@ -101,17 +101,18 @@ func (s *fakeStore) ScanKeys(_ context.Context, p keys.Partition, cursor uint64,
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.scans++
-	all := s.kept[p.Prefix]
-	if p.Shard != 0 || s.down != nil || int(cursor) >= len(all) {
+	if all := s.kept[p.Prefix]; p.Shard != 0 || s.down != nil || int(cursor) >= len(all) {
 		return nil, 0, s.down
+	} else if end := cursor + 2; int(end) < len(all) {
+		return slices.Clone(all[cursor:end]), end, nil
 	}
-	end := min(int(cursor)+2, len(all))
-	next := uint64(end)
-	if end == len(all) {
-		next = 0
-	}
-	return slices.Clone(all[cursor:end]), next, nil
+	return slices.Clone(s.kept[p.Prefix][cursor:]), 0, nil
 }
+
+func (s *fakeStore) Defined(context.Context, keys.Partition, uint64) ([]string, uint64, error) {
+	return nil, 0, nil
+}
+func (s *fakeStore) Redefine(context.Context, keys.Partition, string, []string) error { return nil }
 
 // Rehome leaves gaps in place of moved keys, so that the scan continues as HSCAN does.
 func (s *fakeStore) Rehome(_ context.Context, from keys.Partition, to string, ks []string) (moved int, stuck []string, err error) {

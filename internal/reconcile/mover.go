@@ -17,12 +17,16 @@ import (
 // Rehomer moves notices from one prefix to another.
 type Rehomer interface {
 	Trimmer
-	// Holds reports whether any of the prefixes has notices in a shard.
+	// Holds reports whether any of the prefixes has notices, or definitions of recurring ones, in a shard.
 	Holds(ctx context.Context, shard int, prefixes []string) (bool, error)
 	// Unsettled counts the pending and dead notices of a partition.
 	Unsettled(ctx context.Context, p keys.Partition) (int64, error)
 	// Rehome moves notices of a partition to another prefix.
 	Rehome(ctx context.Context, from keys.Partition, to string, ks []string) (moved int, stuck []string, err error)
+	// Defined reads a page of the keys of recurring notices that are defined in a partition, as ScanKeys does for notices.
+	Defined(ctx context.Context, p keys.Partition, cursor uint64) (ks []string, next uint64, err error)
+	// Redefine moves definitions of a partition to another prefix.
+	Redefine(ctx context.Context, from keys.Partition, to string, ks []string) error
 }
 
 const (
@@ -158,9 +162,13 @@ func (m *mover) hasLongerOfOthers() bool {
 	})
 }
 
-// rehome moves the notices of a partition that belong to other routes. It returns how many it could
-// not move.
+// rehome moves the notices of a partition that belong to other routes, and the definitions of recurring ones. It returns how many notices
+// it could not move.
 func (m *mover) rehome(ctx context.Context, from keys.Partition) (left int64, err error) {
+	if err := m.redefine(ctx, from); err != nil {
+		return 0, err
+	}
+
 	cursor := uint64(0)
 	for {
 		ks, next, err := m.layout.ScanKeys(ctx, from, cursor, batch)
@@ -168,16 +176,8 @@ func (m *mover) rehome(ctx context.Context, from keys.Partition) (left int64, er
 			return 0, err
 		}
 
-		to := map[string][]string{}
-		for _, key := range ks {
-			switch r := m.routes.Match(key); {
-			case r == nil:
-				left++
-			case r.Prefix != from.Prefix:
-				to[r.Prefix] = append(to[r.Prefix], key)
-			}
-		}
-
+		to, unrouted := m.byPrefix(from, ks)
+		left += unrouted
 		for prefix, moving := range to {
 			moved, err := m.move(ctx, from, prefix, moving)
 			if err != nil {
@@ -189,6 +189,45 @@ func (m *mover) rehome(ctx context.Context, from keys.Partition) (left int64, er
 
 		if cursor = next; cursor == 0 {
 			return left, nil
+		}
+	}
+}
+
+// byPrefix groups keys of a partition by the prefix of another route that matches them. It returns how many keys no route matches.
+func (m *mover) byPrefix(from keys.Partition, ks []string) (to map[string][]string, unrouted int64) {
+	to = map[string][]string{}
+	for _, key := range ks {
+		switch r := m.routes.Match(key); {
+		case r == nil:
+			unrouted++
+		case r.Prefix != from.Prefix:
+			to[r.Prefix] = append(to[r.Prefix], key)
+		}
+	}
+
+	return to, unrouted
+}
+
+// redefine moves the definitions of recurring notices of a partition that belong to other routes.
+func (m *mover) redefine(ctx context.Context, from keys.Partition) error {
+	for cursor := uint64(0); ; {
+		ks, next, err := m.store.Defined(ctx, from, cursor)
+		if err != nil {
+			return err
+		}
+
+		to, _ := m.byPrefix(from, ks)
+		for prefix, moving := range to {
+			if err := m.store.Redefine(ctx, from, prefix, moving); err != nil {
+				return err
+			}
+
+			m.logger.Info("moved definitions of recurring notices to the route that covers them now", zap.String("from", from.Prefix),
+				zap.String("to", prefix), zap.Int("definitions", len(moving)))
+		}
+
+		if cursor = next; cursor == 0 {
+			return nil
 		}
 	}
 }

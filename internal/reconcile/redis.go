@@ -24,12 +24,28 @@ var _ JanitorStore = Redis{}
 
 // Holds implements Rehomer.
 func (s Redis) Holds(ctx context.Context, shard int, prefixes []string) (bool, error) {
-	ks := make([]string, len(prefixes))
-	for i, p := range prefixes {
-		ks[i] = s.Space().Records(keys.Partition{Prefix: p, Shard: shard})
+	ks := make([]string, 0, 2*len(prefixes))
+	for _, p := range prefixes {
+		at := keys.Partition{Prefix: p, Shard: shard}
+		ks = append(ks, s.Space().Records(at), s.Space().Recurring(at))
 	}
 
 	return s.Layout.AnyOf(ctx, ks)
+}
+
+// Defined implements Rehomer.
+func (s Redis) Defined(ctx context.Context, p keys.Partition, cursor uint64) (ks []string, next uint64, err error) {
+	list, next, err := store.NewRecurrences(s.Store).Stored(ctx, p, cursor)
+	for _, d := range list {
+		ks = append(ks, d.Key)
+	}
+
+	return ks, next, err
+}
+
+// Redefine implements Rehomer.
+func (s Redis) Redefine(ctx context.Context, from keys.Partition, to string, ks []string) error {
+	return store.NewRecurrences(s.Store).Rehome(ctx, from, to, ks)
 }
 
 // Unsettled implements Rehomer.

@@ -48,6 +48,11 @@ type sim struct {
 	leftBy map[string]bool // instances that left touched notices unclaimed
 	over   int             // times that it was said that those who come first do nothing
 
+	ends    []time.Time // when notices expire
+	asked   int         // inspections that asked for that
+	expires int         // calls of Expire
+	stuck   bool        // Expire changes nothing
+
 	list    []pending
 	looks   int
 	touches map[string]int
@@ -99,6 +104,9 @@ func (s *sim) Inspect(_ context.Context, l store.Look, _ bool) (store.View, erro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.looks++
+	if l.Expiring {
+		s.asked++
+	}
 	if s.down != nil {
 		return store.View{}, s.down
 	}
@@ -114,6 +122,9 @@ func (s *sim) Inspect(_ context.Context, l store.Look, _ bool) (store.View, erro
 		if beyond {
 			break
 		}
+	}
+	if l.Expiring && len(s.ends) > 0 {
+		v.Expires = slices.MinFunc(s.ends, time.Time.Compare)
 	}
 	v.Cut = len(v.Near) >= l.Limit
 	if s.inLook != nil {
@@ -173,6 +184,25 @@ func (s *sim) SweepDue(keys.Partition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.claim(func(p pending) bool { return !p.at.After(s.now()) })
+}
+
+// Expire removes what has expired, after a while as dispatch does.
+func (s *sim) Expire(keys.Partition) {
+	s.do(func() { s.expires++ })
+	time.AfterFunc(s.trip, func() {
+		s.do(func() {
+			if s.stuck {
+				return
+			}
+			s.ends = slices.DeleteFunc(s.ends, func(at time.Time) bool {
+				if at.After(s.now()) {
+					return false
+				}
+				s.late[fmt.Sprint("expiry ", len(s.late))] = s.now().Sub(at)
+				return true
+			})
+		})
+	})
 }
 
 func (s *sim) Room(keys.Partition) int {

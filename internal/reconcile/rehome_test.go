@@ -13,8 +13,8 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire/wiretest"
 )
 
@@ -68,7 +68,7 @@ func (s Redis) copied(t *testing.T, c *redis.Client, prefix, key, text string) {
 
 func TestRehomeLeavesClaimedNotices(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	s, from := newRedis(t, srv.Client(), srv.Namespace(), "app1"), keys.Partition{Prefix: "app1"}
 	for i := range 3 {
 		if _, err := s.Schedule(t.Context(), from, []store.Request{request(fmt.Sprintf("app1:a:b:%d", i), "1", 0)}); err != nil {
@@ -128,7 +128,7 @@ func TestRehomeNeverDropsDifferentNotices(t *testing.T) {
 		{"the first is claimed", "1", "1", "", from, 0, false, "1", "1", notice.Claimed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			srv := redistest.Shared(t)
+			srv := testkit.SharedRedis(t)
 			s := newRedis(t, srv.Client(), srv.Namespace(), from, to)
 			s.copied(t, srv.Client(), from, key, c.first)
 			s.copied(t, srv.Client(), to, key, c.second)
@@ -180,7 +180,7 @@ func TestMergeKeepsDifferentUnreadableRecords(t *testing.T) {
 // A notice is moved to and fro while others look for it.
 func TestNoticeIsFoundWhileItIsRehomed(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	ctx := t.Context()
 	a, b := newRedis(t, srv.Client(), srv.Namespace(), "app1"), newRedis(t, srv.Client(), srv.Namespace(), "app1", "app1:m")
 	const key = "app1:m:t:1"
@@ -222,7 +222,7 @@ func TestNoticeIsFoundWhileItIsRehomed(t *testing.T) {
 // The script runs under the guard of package store.
 func TestRehomeIsRefusedOnADifferentLayout(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	s := newRedis(t, srv.Client(), srv.Namespace(), "app1")
 	ctx, c := t.Context(), srv.Client()
 	if err := errors.Join(c.Del(ctx, s.Space().Layout(0)).Err(), c.HSet(ctx, s.Space().Meta(), "shards", 4).Err()); err != nil {
@@ -252,7 +252,7 @@ func FuzzRehomeReplies(f *testing.F) {
 func TestRehomeKeepsPositions(t *testing.T) {
 	t.Parallel()
 	for _, members := range [][]string{{"app1", "app1:a"}, {"app1:a"}, {"app1"}} {
-		srv := redistest.Shared(t)
+		srv := testkit.SharedRedis(t)
 		c, ctx := srv.Client(), t.Context()
 		s, from, to := newRedis(t, c, srv.Namespace(), "app1", "app1:a"), keys.Partition{Prefix: "app1"}, keys.Partition{Prefix: "app1:a"}
 		if err := s.Layout.AddOrdered(ctx, members); err != nil {
@@ -288,7 +288,7 @@ func TestRehomeKeepsPositions(t *testing.T) {
 // members returns the members of the sequences of a partition.
 func (s Redis) members(t *testing.T, c redis.Scripter, p keys.Partition) []string {
 	t.Helper()
-	is, err := redistest.ReadSequences(t.Context(), c, s.Space().Base(p.Shard), p.Prefix)
+	is, err := testkit.ReadSequences(t.Context(), c, s.Space().Base(p.Shard), p.Prefix)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +309,7 @@ func (s Redis) rehomeAll(t *testing.T, from keys.Partition, to string, ks []stri
 // that waits for it starts, and no member is left.
 func TestRehomeOfSettledNoticeReleasesItsSuccessor(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	c, ctx := srv.Client(), t.Context()
 	s, from, to := newRedis(t, c, srv.Namespace(), "app1", "app1:a"), keys.Partition{Prefix: "app1"}, keys.Partition{Prefix: "app1:a"}
 	if err := s.Layout.AddOrdered(ctx, []string{"app1", "app1:a"}); err != nil {
@@ -352,7 +352,7 @@ func (s Redis) fired(t *testing.T, under, key string) store.Claim {
 func TestRehomeOfDeadLetterFollowsTheNewPrefix(t *testing.T) {
 	t.Parallel()
 	for _, blocking := range []string{"app1:a", "app1"} {
-		srv := redistest.Shared(t)
+		srv := testkit.SharedRedis(t)
 		c, ctx := srv.Client(), t.Context()
 		s, from := newRedis(t, c, srv.Namespace(), "app1", "app1:a"), keys.Partition{Prefix: "app1"}
 		if err := s.Layout.AddOrdered(ctx, []string{"app1", "app1:a", blocking + store.Blocks}); err != nil {

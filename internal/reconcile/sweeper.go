@@ -32,6 +32,8 @@ type Claimer interface {
 	Sweep(p keys.Partition)
 	SweepDue(p keys.Partition)
 	Room(p keys.Partition) int
+	// Expire makes expired notices dead, which needs no room.
+	Expire(p keys.Partition)
 }
 
 // The intervals of a Sweeper.
@@ -108,6 +110,8 @@ type SweeperOptions struct {
 	Events    Events
 	// Grace is how long a due notice is left to its event.
 	Grace time.Duration
+	// Ticker may be nil.
+	Ticker Ticker
 	// Assignment and Peers may be nil if this is the only instance.
 	Assignment Assignment
 	Peers      Peers
@@ -132,7 +136,9 @@ type Sweeper struct {
 	knownUntil atomic.Int64  // all notices due before this time are known; Unix µs by Redis's clock
 	spread     time.Duration // random part of assistDelay
 
-	patient        bool // the next inspection may share a call, since nothing known waits for it
+	expiring       expiries
+	ticks          first // definitions of recurring notices
+	patient        bool  // the next inspection may share a call, since nothing known waits for it
 	clock          wire.Clock
 	upcoming       []store.Timer // notices of the last inspection that are not due yet
 	inspectedUntil time.Time     // the last inspection found all notices due until then; upcoming may contain later ones
@@ -193,6 +199,8 @@ func (s *Sweeper) Wake(due time.Time) {
 
 // Now makes the Sweeper inspect at once. Sweepers that are called together share a call.
 func (s *Sweeper) Now() {
+	s.expiring.known.Store(true) // messages may have been lost
+	s.ticks.known.Store(true)
 	s.shared.Store(true)
 	s.signal()
 }
@@ -286,8 +294,18 @@ func (s *Sweeper) idle(every time.Duration) time.Duration {
 // inspect inspects the partition and measures Redis's clock.
 func (s *Sweeper) inspect(ctx context.Context, grace, ahead time.Duration, most int) (store.View, error) {
 	from := time.Now()
-	v, err := s.o.Store.Inspect(ctx, store.Look{Partition: s.o.Partition, Grace: grace, Ahead: ahead, Limit: most}, s.patient)
+	look := store.Look{Partition: s.o.Partition, Grace: grace, Ahead: ahead, Limit: most, Expiring: s.expiring.ask(s.patient),
+		Ticks: s.ticks.ask(s.patient)}
+	v, err := s.o.Store.Inspect(ctx, look, s.patient)
 	s.patient = false
+	if look.Expiring {
+		s.expiring.learn(v.Expires, err)
+	}
+
+	if look.Ticks {
+		s.ticks.learn(v.Tick, err)
+	}
+
 	if err == nil {
 		s.clock.Learn(v.Now, from, time.Now())
 	}
@@ -326,6 +344,10 @@ func (s *Sweeper) pass(ctx context.Context) (time.Duration, error) {
 // is not due yet by Redis's clock. If wait is positive, the next inspection can wait that long.
 func (s *Sweeper) touchUpcoming(ctx context.Context) (early bool, wait time.Duration, err error) {
 	now, n := s.clock.Now(), 0
+	if s.expiring.passed(now) || s.ticks.passed(now) {
+		return false, 0, nil
+	}
+
 	for n < len(s.upcoming) && !s.upcoming[n].At.After(now) {
 		n++
 	}
@@ -350,7 +372,14 @@ func (s *Sweeper) touchUpcoming(ctx context.Context) (early bool, wait time.Dura
 		s.recheckAt = s.recheck(due[0])
 	}
 
-	if left := s.clock.Until(s.recheckAt); left > 0 {
+	left := s.clock.Until(s.recheckAt)
+	for _, at := range []time.Time{s.expiring.at, s.ticks.at} {
+		if !at.IsZero() {
+			left = min(left, s.clock.Until(at))
+		}
+	}
+
+	if left > 0 {
 		return false, max(min(s.clock.Until(s.upcoming[0].At), left), 1), nil
 	}
 
@@ -392,6 +421,14 @@ func (s *Sweeper) assist(ctx context.Context, rank int) (time.Duration, error) {
 		if v.Overdue <= int64(room) && s.o.Events.Subscribed() {
 			s.o.Peers.NotSwept(s.o.Partition)
 		}
+	}
+
+	if sleep, ok := s.expire(v.Now, s.assistDelay(rank)); ok {
+		next = min(next, max(sleep, 0))
+	}
+
+	if sleep, ok := s.tick(ctx, v.Now, s.assistDelay(rank)); ok {
+		next = min(next, max(sleep, 0))
 	}
 
 	for _, t := range v.Near {
@@ -454,6 +491,13 @@ func (s *Sweeper) plan(ctx context.Context, v store.View, early bool) (time.Dura
 	}
 
 	p.idle = p.next
+	if sleep, ok := s.expire(v.Now, 0); ok {
+		p.sooner(sleep)
+	}
+
+	if sleep, ok := s.tick(ctx, v.Now, 0); ok {
+		p.sooner(sleep)
+	}
 
 	unclaimed := s.unclaimed(v)
 	if v.Overdue > 0 || unclaimed > 0 {

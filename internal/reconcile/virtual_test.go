@@ -382,3 +382,105 @@ func TestSweeperReportsInactivePeers(t *testing.T) {
 		}
 	}
 }
+
+// expiring adds a notice that expires in d, and says so.
+func (s *sim) expiring(w *Sweeper, d time.Duration) {
+	var at time.Time
+	s.do(func() {
+		at = s.now().Add(d).Truncate(time.Millisecond)
+		s.ends = append(s.ends, at)
+	})
+	w.Expires(at)
+}
+
+func TestNoticesExpireOnTime(t *testing.T) {
+	for _, offset := range []time.Duration{0, -37 * time.Second} {
+		t.Run(offset.String(), func(t *testing.T) {
+			within(t, func(t *testing.T, s *sim, w *Sweeper) {
+				s.do(func() { s.offset = offset })
+				w.Now()
+				time.Sleep(10 * time.Millisecond)
+				for i := range 500 {
+					w.Wake(s.add(fmt.Sprint(i), time.Duration(50+i)*time.Millisecond)) // others that are due all the time
+					s.expiring(w, time.Duration(100+(i*i)%2000)*time.Millisecond)
+				}
+
+				time.Sleep(4 * time.Second)
+				if late, n := s.worst(); n != 1000 || late > 2*time.Millisecond {
+					t.Errorf("%d of 1000 claimed or expired, at most %s late", n, late)
+				}
+			})
+		})
+	}
+}
+
+// Where no notice expires, only an idle inspection a minute asks.
+func TestExpiriesAreAskedForWhereThereAreSome(t *testing.T) {
+	within(t, func(t *testing.T, s *sim, w *Sweeper) {
+		busy := func() (asked, looks int) {
+			s.do(func() { asked, looks = s.asked, s.looks })
+			for i := range 200 {
+				w.Wake(s.add(fmt.Sprint(time.Now().UnixNano(), i), time.Duration(5*i)*time.Millisecond))
+			}
+
+			time.Sleep(1200 * time.Millisecond)
+			s.do(func() { asked, looks = s.asked-asked, s.looks-looks })
+			return asked, looks
+		}
+		if asked, looks := busy(); asked > 2 || looks < 10 {
+			t.Errorf("%d of %d inspections asked without a notice that expires", asked, looks)
+		}
+
+		s.expiring(w, 1500*time.Millisecond)
+		if asked, looks := busy(); asked < looks-1 {
+			t.Errorf("%d of %d inspections asked with a notice that expires", asked, looks)
+		}
+
+		time.Sleep(time.Second)
+		if asked, looks := busy(); asked > 2 {
+			t.Errorf("%d of %d inspections asked after the last one expired", asked, looks)
+		}
+	})
+}
+
+// A lost message is made up for by an idle inspection.
+func TestAnUnannouncedExpiryIsFound(t *testing.T) {
+	within(t, func(t *testing.T, s *sim, _ *Sweeper) {
+		s.do(func() { s.ends = append(s.ends, s.now().Add(90*time.Second)) })
+		time.Sleep(2 * time.Minute)
+		if late, n := s.worst(); n != 1 || late > 2*time.Millisecond {
+			t.Errorf("%d expired, %s late", n, late)
+		}
+	})
+}
+
+func TestAnotherInstanceExpiresAfterAGrace(t *testing.T) {
+	within(t, func(t *testing.T, s *sim, w *Sweeper) {
+		s.do(func() { s.rank = 1 })
+		w.Now()
+		time.Sleep(10 * time.Millisecond)
+		s.expiring(w, 100*time.Millisecond)
+		time.Sleep(time.Second)
+		if late, n := s.worst(); n != 1 || late < testGrace || late > 2*testGrace {
+			t.Errorf("%d expired, %s late; want one grace", n, late)
+		}
+	})
+}
+
+// While nothing can be claimed, inspections become rare.
+func TestAFailingExpiryCausesFewInspections(t *testing.T) {
+	within(t, func(t *testing.T, s *sim, w *Sweeper) {
+		s.do(func() { s.stuck = true })
+		s.expiring(w, time.Millisecond)
+		time.Sleep(time.Second)
+		if n := s.counted(10 * time.Second); n > 250 {
+			t.Errorf("%d inspections in 10 s", n)
+		}
+
+		s.do(func() { s.stuck = false })
+		time.Sleep(time.Second)
+		if _, n := s.worst(); n != 1 {
+			t.Errorf("%d expired", n)
+		}
+	})
+}

@@ -16,8 +16,8 @@ import (
 func (r *Route) Digest() string {
 	// Anyone who can read Redis could test guessed passwords against the digest. So the route's secrets are its key.
 	var key []byte
-	for _, s := range r.Secrets {
-		key = append(key, s.Bytes()...)
+	for _, s := range r.keying() {
+		key = append(key, s...)
 		key = append(key, 0)
 	}
 
@@ -28,12 +28,26 @@ func (r *Route) Digest() string {
 	return hex.EncodeToString(h.Sum(nil)[:digestBytes])
 }
 
+// keying returns the secrets of the route that are too long to be guessed: those of its signatures.
+func (r *Route) keying() [][]byte {
+	var all [][]byte
+	for _, s := range r.Secrets {
+		all = append(all, s.Bytes())
+	}
+
+	if text := r.TextKey.Reveal(); text != "" {
+		all = append(all, []byte(text))
+	}
+
+	return all
+}
+
 // SettingDigests returns the route's digest, followed by name=digest of each setting that is set, to tell which of them was changed. Those
 // that may contain secrets are one of them, named secrets, whose key are the route's secrets.
 func (r *Route) SettingDigests() string {
 	secret := sha256.New()
-	for _, s := range r.Secrets {
-		_, _ = fmt.Fprintf(secret, "%d:%s", len(s.Bytes()), s.Bytes())
+	for _, s := range r.keying() {
+		_, _ = fmt.Fprintf(secret, "%d:%s", len(s), s)
 	}
 
 	of, names := map[string]string{}, []string{}
@@ -56,7 +70,7 @@ func (r *Route) SettingDigests() string {
 		text += " " + strings.ReplaceAll(name, " ", "-") + "=" + hex.EncodeToString(sum[:settingBytes])
 	}
 
-	if len(r.Secrets) > 0 {
+	if len(r.keying()) > 0 {
 		text += " secrets=" + hex.EncodeToString(secret.Sum(nil)[:settingBytes])
 	}
 
@@ -65,20 +79,25 @@ func (r *Route) SettingDigests() string {
 
 // settings calls add with each setting of a digest. hidden settings may contain secrets.
 func (r *Route) settings(add func(name, value string, hidden bool)) {
-	d := digest{add}
+	d, keyed := digest{add}, len(r.keying()) > 0
 	d.add("name", r.Name)
 	d.add("prefix", r.Prefix)
 	d.add("target", string(r.Target.Kind))
-	d.add("url", shown(r.Target.URL))
+	d.add("url", shown(r.Target.Shown()))
 	d.add("key", r.Target.Key)
 	d.number("maxlen", float64(r.Target.MaxLen))
 	d.add("ladder", r.Ladder.String())
 	d.number("jitter", r.Jitter)
+	if r.Expires > 0 {
+		d.add("expires", r.Expires.String())
+	}
+
 	d.add("timeout", r.Timeout.String())
 	d.add("ack", r.Ack.String())
 	d.number("host concurrency", float64(r.HostConcurrency))
 	d.number("rate", r.Rate)
 	d.number("secrets", float64(len(r.Secrets)))
+	d.flag("text key", r.TextKey.Reveal() != "")
 	d.add("signs", string(r.Signs()))
 
 	for _, scheme := range r.Sign {
@@ -95,10 +114,16 @@ func (r *Route) settings(add func(name, value string, hidden bool)) {
 	d.flag("https only", r.HTTPSOnly)
 	d.flag("adopt", r.Adopt)
 	d.add("order", string(r.Order))
+	d.number("dead retention", r.DeadRetention.Seconds())
+	d.number("dead keep", float64(r.DeadKeep))
 	if r.OnDead != nil {
 		d.add("on dead", r.OnDead.Prefix)
 		d.flag("on dead body", r.OnDeadBody > 0)
 		d.number("on down", r.OnDown.Seconds())
+	}
+
+	if r.Robot != nil {
+		d.add("format", string(r.Robot.Format))
 	}
 
 	d.add("ca", r.CAFile)
@@ -112,7 +137,7 @@ func (r *Route) settings(add func(name, value string, hidden bool)) {
 	// Without secrets, the hash has no key: settings that may contain a password are left out.
 	for _, h := range r.Headers {
 		d.add("header", strings.ToLower(h.Name))
-		if len(r.Secrets) > 0 {
+		if keyed {
 			d.secret("value", h.Value)
 		}
 	}
@@ -122,12 +147,12 @@ func (r *Route) settings(add func(name, value string, hidden bool)) {
 		d.add("oauth2 client", o.ClientID)
 		d.add("oauth2 scopes", strings.Join(o.Scopes, " "))
 		d.add("oauth2 audience", o.Audience)
-		if len(r.Secrets) > 0 {
+		if keyed {
 			d.secret("oauth2 secret", string(o.ClientSecret))
 		}
 	}
 
-	if len(r.Secrets) > 0 {
+	if keyed {
 		d.secret("whole url", whole(r.Target.URL))
 		d.secret("whole proxy", whole(r.Proxy.URL()))
 	}

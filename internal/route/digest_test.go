@@ -45,6 +45,7 @@ func TestDigestDistinguishesConfigurations(t *testing.T) {
 		"jitter":        func(r *Route) { r.Jitter = 0.1 },
 		"secret":        func(r *Route) { r.Secrets = []sign.Secret{sign.SecretOf([]byte("two secret of twenty-four"))} },
 		"second secret": func(r *Route) { r.Secrets = append(r.Secrets, sign.SecretOf([]byte("two secret of twenty-four"))) },
+		"text key":      func(r *Route) { r.TextKey, _ = sign.ParseTextKey("192006250b4c09247ec02edce69f6a2d") },
 		"header":        func(r *Route) { r.Headers = []notice.Header{{Name: "Authorization", Value: "new"}} },
 		"adopt":         func(r *Route) { r.Adopt = true },
 		"https only":    func(r *Route) { r.HTTPSOnly = true },
@@ -64,6 +65,13 @@ func TestDigestDistinguishesConfigurations(t *testing.T) {
 		}
 	}
 	r := configured()
+	r.Secrets = nil
+	r.TextKey, _ = sign.ParseTextKey("192006250b4c09247ec02edce69f6a2d")
+	first := r.Digest()
+	if r.TextKey, _ = sign.ParseTextKey("192006250b4c09247ec02edce69f6a2e"); r.Digest() == first {
+		t.Error("without a secret, another text key has the same digest")
+	}
+	r = configured()
 	r.Concurrency = 8
 	r.SignPer = sign.PerRoute // the default for this target
 	if r.Digest() != whole {

@@ -28,11 +28,11 @@ func (e *BlockedError) Text() string {
 	if e.Allow == "" {
 		return e.Why
 	}
-	return fmt.Sprintf("%s; NOTIFIER_ROUTE_%s_ALLOW=%s would allow it", e.Why, envName(e.Route), e.Allow)
+	return fmt.Sprintf("%s; NOTIFIER_ROUTE_%s_ALLOW=%s would allow it", e.Why, EnvName(e.Route), e.Allow)
 }
 
-// envName returns a route's name as used in variables.
-func envName(route string) string { return strings.ReplaceAll(strings.ToUpper(route), "-", "_") }
+// EnvName returns the name of a route or a client as used in variables.
+func EnvName(name string) string { return strings.ReplaceAll(strings.ToUpper(name), "-", "_") }
 
 // public rejects all addresses outside the public internet, by the IANA registries of special-purpose
 // addresses.

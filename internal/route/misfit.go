@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 
 	"notifier/internal/notice"
 	"notifier/internal/sign"
@@ -34,7 +33,7 @@ func (r *Route) Misfits(c *notice.Content) []Misfit {
 		}
 	}
 
-	if m := r.formMisfit(c); m != nil {
+	if m := r.bodyMisfit(c); m != nil {
 		out = append(out, *m)
 	}
 
@@ -89,33 +88,35 @@ func (r *Route) Invalid(c *notice.Content) string {
 	if text := r.lacksAudience(c); text != "" {
 		return "its audience " + text
 	}
-	if m := r.formMisfit(c); m != nil {
+	if m := r.bodyMisfit(c); m != nil {
 		return "its " + m.Field + " " + m.Text
 	}
 
 	return ""
 }
 
-// formMisfit returns why the content cannot be signed with the scheme alipay, if the route uses that scheme.
-func (r *Route) formMisfit(c *notice.Content) *Misfit {
-	if !slices.Contains(r.Sign, sign.Alipay) {
+// bodyMisfit returns why a scheme of the route cannot add its signature to the content.
+func (r *Route) bodyMisfit(c *notice.Content) *Misfit {
+	signing := r.Signing()
+	scheme := signing.InBody()
+	if scheme == "" {
 		return nil
 	}
 
-	text := "; route " + r.Name + " signs with alipay"
+	text := "; route " + r.Name + " signs with " + string(scheme)
 	if c.Method == http.MethodGet {
-		return &Misfit{"method", "is GET, which has no form" + text}
+		return &Misfit{"method", "is GET, which has no body to sign" + text}
 	}
 
-	var form *sign.FormError
-	if !errors.As(sign.CheckForm(c.Body, c.EffectiveType()), &form) {
+	var wrong *sign.BodyError
+	if !errors.As(signing.CheckBody(c.Body, c.EffectiveType()), &wrong) {
 		return nil
 	}
-	if form.Type {
-		return &Misfit{"content_type", form.Error() + text}
+	if wrong.Type {
+		return &Misfit{"content_type", wrong.Error() + text}
 	}
 
-	return &Misfit{"body", form.Error() + text}
+	return &Misfit{"body", wrong.Error() + text}
 }
 
 func (r *Route) urlMisfit(c *notice.Content) string {

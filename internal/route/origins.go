@@ -223,7 +223,7 @@ func (e *HeadersError) Error() string { return "its url " + e.Text() }
 // Text returns the error without its subject.
 func (e *HeadersError) Text() string {
 	return fmt.Sprintf("leads to %s, and route %s sends its headers to this host by %s only; NOTIFIER_ROUTE_%s_HEADERS_TO=%s would allow it",
-		e.Origin, e.Route, strings.Join(e.Want, " or "), envName(e.Route), e.Origin)
+		e.Origin, e.Route, strings.Join(e.Want, " or "), EnvName(e.Route), e.Origin)
 }
 
 // CheckHeaders rejects a notice's url whose host gets the route's headers only by another scheme or port. A

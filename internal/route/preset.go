@@ -29,7 +29,7 @@ var Presets = []Preset{
 		"Standard Webhooks 1.0.0, the example schedule; it asks for a timeout of 15 to 30 s"},
 	{"wechat", notice.WeChatLadder, Ack{Kind: AckStatus, Status: []int{200, 204}}, 5 * time.Second,
 		"WeChat Pay v3, payment notice: 200 or 204 within 5 s"},
-	{"alipay", notice.AlipayLadder, Ack{Kind: AckBody, Body: "success"}, 10 * time.Second,
+	{"alipay", notice.AlipayLadder, Ack{Kind: AckBody, Values: []string{"success"}}, 10 * time.Second,
 		"Alipay asynchronous notice, the text that begins with 4m: the body is exactly success"},
 	{"none", notice.Ladder{}, Ack{Kind: Ack2xx}, 10 * time.Second, "one attempt, no retry"},
 }

@@ -3,12 +3,10 @@ package route
 import (
 	"fmt"
 	"net/url"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"notifier/internal/alarm"
 	"notifier/internal/notice"
 	"notifier/internal/sign"
 )
@@ -32,6 +30,15 @@ type Target struct {
 	URL    *url.URL // of KindFixed
 	Key    string   // of KindList and KindStream
 	MaxLen int64    // of KindStream; 0 = unbounded
+	Secret bool     // only the origin of URL may be shown
+}
+
+// Shown returns the part of URL that may be shown, as a URL of its own.
+func (t *Target) Shown() *url.URL {
+	if !t.Secret || t.URL == nil {
+		return t.URL
+	}
+	return &url.URL{Scheme: t.URL.Scheme, Host: t.URL.Host}
 }
 
 // ParseTarget parses http(s)://…, notice, list:<key>, stream:<key> and log.
@@ -58,96 +65,6 @@ func ParseTarget(s string) (Target, error) {
 	return Target{}, fmt.Errorf("not a target; want http(s)://…, notice, list:<key>, stream:<key> or log")
 }
 
-// AckKind is the part of an answer that acknowledges a delivery.
-type AckKind string
-
-// The kinds of acknowledgement.
-const (
-	Ack2xx    AckKind = "2xx"
-	AckStatus AckKind = "status"
-	AckBody   AckKind = "body"
-	AckJSON   AckKind = "json"
-	// AckReport is for lists and streams: the consumer reports within the route's timeout. Without it, the
-	// push is the delivery.
-	AckReport AckKind = "report"
-)
-
-// Ack is a route's rule of acknowledgement.
-type Ack struct {
-	Kind   AckKind
-	Status []int    // of AckStatus
-	Body   string   // of AckBody: the whole body after trimming white space
-	Path   []string // of AckJSON: data.code = ["data","code"]
-	Value  string   // of AckJSON
-}
-
-// ParseAck parses 2xx, status:200,204, body:success, json:code=SUCCESS and report.
-func ParseAck(s string) (Ack, error) {
-	bad := fmt.Errorf("%q is not an acknowledgement; want 2xx, status:200,204, body:success, json:code=SUCCESS or report", s)
-	kind, rest, has := strings.Cut(s, ":")
-	switch {
-	case s == "2xx":
-		return Ack{Kind: Ack2xx}, nil
-	case s == "report":
-		return Ack{Kind: AckReport}, nil
-	case kind == "status" && has:
-		return parseStatusAck(s, rest)
-	case kind == "body" && strings.TrimSpace(rest) != "":
-		return Ack{Kind: AckBody, Body: strings.TrimSpace(rest)}, nil
-	case kind == "json" && has:
-		path, value, ok := strings.Cut(rest, "=")
-		parts := strings.Split(path, ".")
-		if !ok || value == "" || slices.Contains(parts, "") {
-			return Ack{}, bad
-		}
-		if !utf8.ValidString(rest) {
-			return Ack{}, fmt.Errorf("%q is not UTF-8, so no JSON can match", s)
-		}
-
-		return Ack{Kind: AckJSON, Path: parts, Value: value}, nil
-	}
-
-	return Ack{}, bad
-}
-
-// parseStatusAck parses the comma-separated codes of the acknowledgement s.
-func parseStatusAck(s, codes string) (Ack, error) {
-	ack := Ack{Kind: AckStatus}
-	for f := range strings.SplitSeq(codes, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(f))
-		if err != nil || n < 200 || n > 299 {
-			return Ack{}, fmt.Errorf("%q: %q is not a status from 200 to 299", s, f)
-		}
-
-		ack.Status = append(ack.Status, n)
-	}
-
-	return ack, nil
-}
-
-// String returns the form that ParseAck parses.
-func (a Ack) String() string {
-	switch a.Kind {
-	case AckStatus:
-		s := make([]string, len(a.Status))
-		for i, n := range a.Status {
-			s[i] = strconv.Itoa(n)
-		}
-
-		return "status:" + strings.Join(s, ",")
-	case AckBody:
-		return "body:" + a.Body
-	case AckJSON:
-		return "json:" + strings.Join(a.Path, ".") + "=" + a.Value
-	}
-
-	if a.Kind == AckReport {
-		return "report"
-	}
-
-	return "2xx"
-}
-
 // Route is the configuration of one key prefix. A limit of zero means no limit.
 type Route struct {
 	Name            string // the name in NOTIFIER_ROUTES, lower case
@@ -155,6 +72,7 @@ type Route struct {
 	Target          Target
 	Ladder          notice.Ladder
 	Jitter          float64
+	Expires         time.Duration // after the first due time, of notices that do not say when they expire; 0 = never
 	Timeout         time.Duration
 	Ack             Ack
 	Concurrency     int
@@ -163,7 +81,8 @@ type Route struct {
 	// Sign are the signature schemes; empty = the default of Signing. Secrets and SignKeys are their keys.
 	Sign        []sign.Scheme
 	Secrets     []sign.Secret
-	SignPer     sign.Per // empty = the default of Signs
+	TextKey     sign.Secret // of the schemes sorted and sorted-jeepay
+	SignPer     sign.Per    // empty = the default of Signs
 	SignKeys    []*sign.Key
 	SignHeaders sign.Headers
 	OAuth2      *OAuth2 // nil = calls carry no access token
@@ -177,18 +96,34 @@ type Route struct {
 	// of that notice's body with the dead letter's body in it; 0 = without.
 	OnDead     *Route
 	OnDeadBody int64
-	OnDown     time.Duration // after which OnDead gets a notice of a failing receiver; 0 = never
-	CAFile     string
-	CertFile   string
-	KeyFile    string
-	Proxy      *Proxy // of outbound calls; nil = none
-	HTTP1      bool   // without HTTP/2
+	// DeadRetention is how long dead letters are kept, and DeadKeep how many; 0 = no limit.
+	DeadRetention time.Duration
+	DeadKeep      int64
+	OnDown        time.Duration // after which OnDead gets a notice of a failing receiver; 0 = never
+	Robot         *alarm.Robot  // of a hook that gets messages for a team; nil = the hook gets a notice of each dead letter
+	CAFile        string
+	CertFile      string
+	KeyFile       string
+	Proxy         *Proxy // of outbound calls; nil = none
+	HTTP1         bool   // without HTTP/2
 	// TLSCompatible means TLS 1.0 to 1.2 and HTTP/1.1, for older receivers.
 	TLSCompatible bool
 	Method        string // empty = POST
 	// Recorded is true for a route that the table has only because its prefix is recorded: workers handle its notices,
 	// and this instance must not. See [Table.SetRecorded].
 	Recorded bool
+}
+
+// MaxAttempts returns the number of the last attempt of a notice; 0 = attempts are made until it expires, or the ladder is that of a
+// worker, which this instance does not know. r may be nil.
+func (r *Route) MaxAttempts(n *notice.Notice) int {
+	switch {
+	case r == nil:
+		return n.MaxAttempts(nil)
+	case r.Recorded && n.Ladder == nil:
+		return 0
+	}
+	return n.MaxAttempts(r.Ladder)
 }
 
 // Acknowledgement names the event that acknowledges a delivery: the rule for an answer, a consumer's report

@@ -42,7 +42,8 @@ func TestTableRejectsDuplicates(t *testing.T) {
 }
 
 func TestParseAck(t *testing.T) {
-	for _, s := range []string{"2xx", "status:200,204", "body:success", "json:code=SUCCESS", "json:data.code=0"} {
+	for _, s := range []string{"2xx", "status:200,204", "body:success", "json:code=SUCCESS", "json:data.code=0",
+		"body:success|SUCCESS|ok", "json:errcode=0|1", "xml:return_code=SUCCESS", "xml:code=0|1"} {
 		a, err := ParseAck(s)
 		if err != nil || a.String() != s {
 			t.Errorf("%q came back as %q, %v", s, a, err)
@@ -50,7 +51,8 @@ func TestParseAck(t *testing.T) {
 	}
 	for _, s := range []string{"", "3xx", "status:", "status:500", "status:abc", "body:", "body: ", "json:", "json:code", "json:=x",
 		"json:a..b=x", "2xx:1",
-		"json:code=\xbc", "json:\xff=x"} {
+		"json:code=\xbc", "json:\xff=x", "body:a||b", "body:|", "body:a|a", "json:a=b|", "xml:", "xml:a", "xml:=a", "xml:a=", "xml:a.b=c",
+		"xml:a:b=c", "xml:a=\xff"} {
 		if a, err := ParseAck(s); err == nil {
 			t.Errorf("%q was read as %v", s, a)
 		}
@@ -112,7 +114,7 @@ func TestAcknowledgementOfPushAndLog(t *testing.T) {
 		want string
 	}{
 		{KindFixed, Ack{Kind: Ack2xx}, "2xx"},
-		{KindNotice, Ack{Kind: AckBody, Body: "success"}, "body:success"},
+		{KindNotice, Ack{Kind: AckBody, Values: []string{"success"}}, "body:success"},
 		{KindList, Ack{Kind: Ack2xx}, "push"},
 		{KindStream, Ack{Kind: Ack2xx}, "push"},
 		{KindStream, Ack{Kind: AckReport}, "report"},

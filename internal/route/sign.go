@@ -3,10 +3,11 @@ package route
 import (
 	"slices"
 
+	"notifier/internal/alarm"
 	"notifier/internal/sign"
 )
 
-// Signs returns whose keys sign this route's callbacks with the HMAC schemes. The default of SignPer is host
+// Signs returns whose keys sign this route's callbacks with the schemes whose keys receivers have. The default of SignPer is host
 // where each notice brings its url, and route where there is one receiver.
 func (r *Route) Signs() sign.Per {
 	switch {
@@ -21,7 +22,7 @@ func (r *Route) Signs() sign.Per {
 // Signing returns the signature settings of the route's callbacks. The default of Sign is the scheme standard
 // if there are secrets. Schemes is empty if callbacks are not signed.
 func (r *Route) Signing() *sign.Settings {
-	s := &sign.Settings{Schemes: r.Sign, Secrets: r.Secrets, Per: r.Signs(), Keys: r.SignKeys, Headers: r.SignHeaders}
+	s := &sign.Settings{Schemes: r.Sign, Secrets: r.Secrets, TextKey: r.TextKey, Per: r.Signs(), Keys: r.SignKeys, Headers: r.SignHeaders}
 	if len(s.Schemes) == 0 && len(s.Secrets) > 0 {
 		s.Schemes = []sign.Scheme{sign.Standard}
 	}
@@ -52,9 +53,14 @@ func (t *Table) KeyIDs() (published, signing []string) {
 
 // TestContent returns a content that the route can send as a test.
 func (r *Route) TestContent() (body []byte, contentType string) {
+	if r.Robot != nil {
+		return r.Robot.Body(&alarm.Message{Event: alarm.Test}), ""
+	}
+
 	if slices.Contains(r.Sign, sign.Alipay) {
 		return []byte("test=true"), "application/x-www-form-urlencoded"
 	}
+
 	return []byte(`{"test":true}`), ""
 }
 
@@ -76,7 +82,7 @@ func (r *Route) SignedText() string {
 		text += string(scheme)
 	}
 
-	if s.HMAC() {
+	if s.Shared() {
 		text += ", per " + string(s.Per)
 	}
 

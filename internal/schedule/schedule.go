@@ -58,6 +58,8 @@ type Options struct {
 	Hints Hints
 	// Observer counts the new notices of each route. It may be nil.
 	Observer Observer
+	// Now is Redis's clock, with which due times are compared. Nil means time.Now.
+	Now func() time.Time
 }
 
 // Hints receives the keys of due notices. Hint returns false if it has no room.
@@ -106,6 +108,10 @@ const (
 func New(o Options) *Scheduler {
 	if o.Timeout == 0 {
 		o.Timeout = 5 * time.Second
+	}
+
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 
 	s := &Scheduler{o: o}
@@ -161,7 +167,15 @@ func (s *Scheduler) Check(r *store.Request) []Fault {
 		}
 	}
 	add("on_duplicate", r.OnDuplicate.Check())
-	add(store.When{Due: r.Due, Delay: r.Delay}.Check(time.Now()))
+	add(store.When{Due: r.Due, Delay: r.Delay}.Check(s.o.Now()))
+	if !r.Due.IsZero() && !r.Expires.IsZero() && !r.Expires.After(r.Due) {
+		add("expires", fmt.Errorf("%w: is not after the due time", notice.ErrInvalid))
+	}
+
+	if r.Ladder.Repeats() && r.Expires.IsZero() && r.ExpiresAfter == 0 && to.Expires == 0 {
+		add("retry", fmt.Errorf("%w: repeats its last step, so the notice needs expires", notice.ErrInvalid))
+	}
+
 	for _, m := range to.Misfits(&r.Content) {
 		add(m.Field, fmt.Errorf("%w: %s", notice.ErrInvalid, m.Text))
 	}
@@ -197,16 +211,23 @@ func (s *Scheduler) match(key string) (*route.Route, error) {
 	return to, nil
 }
 
-// route returns the route of a request, and checks it unless it was checked for this route.
+// route returns the route of a request, and checks it unless it was checked for this route. It adds the route's expiry to a request
+// without one.
 func (s *Scheduler) route(r *store.Request) (*route.Route, error) {
-	if to := s.o.Routes.Match(r.Key); to != nil && to.Prefix == r.Checked {
-		return to, nil
-	}
-	if faults := s.Check(r); len(faults) > 0 {
-		return nil, faults[0].error()
+	to := s.o.Routes.Match(r.Key)
+	if to == nil || to.Prefix != r.Checked {
+		if faults := s.Check(r); len(faults) > 0 {
+			return nil, faults[0].error()
+		}
+
+		to = s.o.Routes.Prefix(r.Checked)
 	}
 
-	return s.o.Routes.Prefix(r.Checked), nil
+	if r.Expires.IsZero() && r.ExpiresAfter == 0 {
+		r.ExpiresAfter = to.Expires
+	}
+
+	return to, nil
 }
 
 // error returns the fault with the name of its field.

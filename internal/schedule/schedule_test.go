@@ -15,9 +15,9 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -133,6 +133,10 @@ func TestCheck(t *testing.T) {
 		{"a private address", store.Request{Key: "app2:m:t:1", Content: notice.Content{URL: "http://10.0.0.1/"}}, notice.ErrInvalid,
 			"url may not be called: 10.0.0.1 is private, which a notice's url may not reach; NOTIFIER_ROUTE_EACH_ALLOW=10.0.0.1/32 would allow it"},
 		{"no behaviour", store.Request{Key: "app1:m:t:1", OnDuplicate: "merge"}, notice.ErrInvalid, "on_duplicate"},
+		{"expires before it is due", store.Request{Key: "app1:m:t:1", Due: now.Add(time.Hour), Content: notice.Content{Expires: now}},
+			notice.ErrInvalid, "expires is not after the due time"},
+		{"repeats without an end", store.Request{Key: "app1:m:t:1", Content: notice.Content{Ladder: notice.Ladder{-time.Hour}}},
+			notice.ErrInvalid, "retry repeats its last step, so the notice needs expires"},
 		{"wrong content", store.Request{Key: "app1:m:t:1", Content: notice.Content{Method: "DELETE"}}, notice.ErrInvalid, "method"},
 	} {
 		faults := s.Check(&c.req)
@@ -503,7 +507,7 @@ func TestManyPartsByRouteAndShardAndKeepsOrder(t *testing.T) {
 // The same key several times in one call, on a real Redis: each reply is the same as in successive
 // calls.
 func TestDuplicatesInOneBatch(t *testing.T) {
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	space := keys.Space{Namespace: srv.Namespace(), Shards: 1}
 	st := store.New(store.Options{Client: srv.Client(), Space: space, Retention: time.Hour, Retain: 100})
 	s := New(Options{Store: st, Routes: table(t), Space: space})

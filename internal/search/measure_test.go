@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 	"notifier/internal/history"
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -58,7 +58,7 @@ func TestMeasureSearch(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := &Searcher{Redis: noRedis{}, History: d, Routes: table}
-	all := Scope{Caller: access.Local()}
+	all := Scope{Caller: auth.Local()}
 	id := measured(n/2, now).Notice
 	for _, box := range []string{strconv.Itoa(n / 2), "12", fmt.Sprintf("app1:orders:t1:%d", 10*(n/20)+1), "app1:orders:", id.ID(),
 		"shop7.example",

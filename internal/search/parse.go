@@ -14,7 +14,6 @@ import (
 	"notifier/internal/history"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/timespec"
 )
 
 // Query is the meaning of a line. Empty fields select all.
@@ -29,7 +28,7 @@ type Query struct {
 	State  string // a notice.State or notice.EndReplaced
 	Reason notice.Reason
 	Text   string // words of a body or an answer
-	timespec.Range
+	notice.TimeRange
 }
 
 // MaxBox is the maximum length of a line in bytes.
@@ -99,7 +98,7 @@ var states = map[string]string{"scheduled": "scheduled", "claimed": "claimed", "
 // chineseDays are the words for days in the Chinese pages.
 var chineseDays = map[string]string{"昨天": "yesterday", "今天": "today"}
 
-// Parse reads a line. Words of time are read in the zone of now. The error is a [Fault], or a [timespec.Error] of a time.
+// Parse reads a line. Words of time are read in the zone of now. The error is a [Fault], or a [notice.TimeError] of a time.
 func Parse(box string, now time.Time) (Query, error) {
 	q, _, err := Read(box, now)
 	return q, err
@@ -208,18 +207,18 @@ func (p *parser) time(words []word) (n int, err error) {
 		}
 
 		all := timeText(words[:n])
-		r, err := timespec.ParseRange(all, p.now)
-		var skipped *timespec.Error
+		r, err := notice.ParseTimeRange(all, p.now)
+		var skipped *notice.TimeError
 		switch {
 		case errors.As(err, &skipped) && skipped.Zone != "":
 			return 0, err
 		case err != nil:
 			continue
-		case p.q.Range != (timespec.Range{}):
+		case p.q.TimeRange != (notice.TimeRange{}):
 			return 0, &Fault{all, WantOneTime}
 		}
 
-		p.q.Range = r
+		p.q.TimeRange = r
 		p.took(KindTime, words[:n]...)
 		return n, nil
 	}
@@ -227,7 +226,7 @@ func (p *parser) time(words []word) (n int, err error) {
 	return 0, nil
 }
 
-// timeText joins words for package timespec, which reads English days in lower case.
+// timeText joins words for package notice, which reads English days in lower case.
 func timeText(words []word) string {
 	texts := make([]string, len(words))
 	for i, w := range words {
@@ -323,7 +322,7 @@ func (p *parser) field(name, value string, w word) error {
 
 // instant reads one end of a range.
 func (p *parser) instant(to *time.Time, seen *string, value string, kind Kind, w word) error {
-	at, err := timespec.Instant(value, p.now, timespec.Last)
+	at, err := notice.ParseInstant(value, p.now, notice.TakeLast)
 	switch {
 	case err != nil:
 		return err

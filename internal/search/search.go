@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 	"notifier/internal/history"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
@@ -30,6 +30,7 @@ type History interface {
 	Count(ctx context.Context, q history.Query, most int) (n int, exact bool, err error)
 	Types(ctx context.Context, prefix string, most int) (list []string, all bool, err error)
 	Has(ctx context.Context, names []history.Name) (map[history.Name]bool, error)
+	MonthReport(ctx context.Context, q history.ReportQuery) (*history.Report, error)
 }
 
 // Searcher answers queries.
@@ -41,7 +42,7 @@ type Searcher struct {
 
 // Scope limits a search to the notices of its caller.
 type Scope struct {
-	access.Caller
+	auth.Caller
 	// Host and Audience limit the notices further; empty = all.
 	Host, Audience string
 }

@@ -45,7 +45,10 @@ func fixed(der []byte) ([]byte, error) {
 }
 
 // standardEd25519 is the asymmetric scheme of Standard Webhooks.
-type standardEd25519 struct{ key *Key }
+type standardEd25519 struct {
+	key     *Key
+	headers []string
+}
 
 func (s standardEd25519) Sign(m *Message, out *Signed) error {
 	head := idHead(m)
@@ -54,7 +57,7 @@ func (s standardEd25519) Sign(m *Message, out *Signed) error {
 		return err
 	}
 
-	out.add(SignatureHeader, "v1a,"+base64.StdEncoding.EncodeToString(signature))
+	out.addStandard(s.headers, m, "v1a,"+base64.StdEncoding.EncodeToString(signature))
 	out.explain(m, StandardEd25519, head, out.Body)
 	return nil
 }

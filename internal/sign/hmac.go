@@ -46,7 +46,7 @@ func pool(key []byte) *sync.Pool {
 // of the route's secrets, each in the order of the secrets.
 func (m *macs) each(msg *Message) iter.Seq[hash.Hash] {
 	return func(yield func(hash.Hash) bool) {
-		if label := m.label(msg); label != "" {
+		if label := m.per.label(msg.Host, msg.Audience); label != "" {
 			for _, p := range m.bytes {
 				if !yield(m.derived(p, label)) {
 					return
@@ -70,19 +70,6 @@ func (m *macs) each(msg *Message) iter.Seq[hash.Hash] {
 	}
 }
 
-// label is the text that the receiver's key is derived over. Empty means that there is no
-// such key.
-func (m *macs) label(msg *Message) string {
-	switch m.per {
-	case PerHost, PerHostRoute:
-		return hostLabel + msg.Host
-	case PerAudience:
-		return audienceLabel + msg.Audience
-	case PerRoute:
-	}
-	return ""
-}
-
 // derived is the hash with one receiver's key.
 func (m *macs) derived(p *sync.Pool, label string) hash.Hash {
 	mac := p.Get().(hash.Hash)
@@ -99,7 +86,10 @@ func (m *macs) derived(p *sync.Pool, label string) hash.Hash {
 }
 
 // standard is the scheme of Standard Webhooks.
-type standard struct{ *macs }
+type standard struct {
+	*macs
+	headers []string
+}
 
 func (s *standard) Sign(m *Message, out *Signed) error {
 	head := idHead(m)
@@ -116,7 +106,7 @@ func (s *standard) Sign(m *Message, out *Signed) error {
 		value = base64.StdEncoding.AppendEncode(append(value, "v1,"...), mac.Sum(sum[:0]))
 	}
 
-	out.add(SignatureHeader, string(value))
+	out.addStandard(s.headers, m, string(value))
 	out.explain(m, Standard, head, out.Body)
 	return nil
 }

@@ -17,6 +17,7 @@ type Recipe struct {
 const (
 	noTime    = "No time is signed: an old callback that is sent again is valid. Deduplicate by the body."
 	oneKey    = "One key signs for all receivers: the body must name the receiver, and the receiver must check it."
+	sortedSum = "MD5, or HMAC-SHA256 with the same key if the field sign_type says so, in upper-case hex in the field sign"
 	checkHost = "One key signs for all receivers: check that host in the protected header is your own."
 )
 
@@ -36,13 +37,21 @@ func (s *Settings) Recipes() []Recipe {
 	return out
 }
 
+// standardText describes the signed text of Standard Webhooks.
+func standardText(headers []string) string {
+	if len(headers) < len(roles[Standard]) {
+		return "{webhook-id}.{webhook-timestamp}.body"
+	}
+	return "{" + headers[0] + "}.{" + headers[1] + "}.body"
+}
+
 func (r *Recipe) fill(s *Settings) {
 	const hmacSHA256 = "HMAC-SHA256"
 	switch r.Scheme {
 	case Standard:
-		r.Algorithm, r.Signed = hmacSHA256+" in base64, with the prefix v1 and a comma", "{webhook-id}.{webhook-timestamp}.body"
+		r.Algorithm, r.Signed = hmacSHA256+" in base64, with the prefix v1 and a comma", standardText(r.Headers)
 	case StandardEd25519:
-		r.Algorithm, r.Signed = "Ed25519 in base64, with the prefix v1a and a comma", "{webhook-id}.{webhook-timestamp}.body"
+		r.Algorithm, r.Signed = "Ed25519 in base64, with the prefix v1a and a comma", standardText(r.Headers)
 	case Stripe:
 		r.Algorithm = hmacSHA256 + " in hex, with the prefix v1=; the key is the secret's text"
 		r.Signed = "t.body, where t is the time in the header"
@@ -54,6 +63,13 @@ func (r *Recipe) fill(s *Settings) {
 	case Alipay:
 		r.Algorithm, r.Warning = "RSASSA-PKCS1-v1_5 with SHA-256, base64, in the field sign", noTime+" "+oneKey
 		r.Signed = "the form's fields but sign and sign_type, decoded, sorted by name, as name=value joined with &"
+	case Sorted, SortedJeepay:
+		r.Algorithm, r.Warning = sortedSum, noTime
+		r.Signed = "the fields but sign and empty ones, sorted by name, as name=value joined with &, then &key= and the key"
+		if r.Scheme == SortedJeepay {
+			r.Signed = "the fields but sign and empty ones, as name=value, sorted without case, joined with &, then &key= and the key"
+			r.Algorithm = strings.Replace(sortedSum, "sign_type", "signType", 1)
+		}
 	case JWS:
 		r.Algorithm, r.Warning = "detached JWS, EdDSA", checkHost
 		if k := s.Key(JWS); k != nil {

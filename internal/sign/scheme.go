@@ -3,6 +3,7 @@ package sign
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -19,10 +20,12 @@ const (
 	WechatPay       Scheme = "wechatpay"
 	Alipay          Scheme = "alipay"
 	JWS             Scheme = "jws"
+	Sorted          Scheme = "sorted"
+	SortedJeepay    Scheme = "sorted-jeepay"
 )
 
 // Schemes lists every scheme.
-var Schemes = []Scheme{Standard, StandardEd25519, Stripe, GitHub, WechatPay, Alipay, JWS}
+var Schemes = []Scheme{Standard, StandardEd25519, Stripe, GitHub, WechatPay, Alipay, JWS, Sorted, SortedJeepay}
 
 // ParseSchemes reads one or several comma-separated schemes.
 func ParseSchemes(s string) ([]Scheme, error) {
@@ -54,6 +57,15 @@ func join(schemes []Scheme) string {
 // HMAC reports whether the scheme signs with a route's secrets.
 func (s Scheme) HMAC() bool { return s == Standard || s == Stripe || s == GitHub }
 
+// Text reports whether the scheme signs with the route's text key.
+func (s Scheme) Text() bool { return s == Sorted || s == SortedJeepay }
+
+// Shared reports whether receivers have the key that the scheme signs with, so that [Per] matters.
+func (s Scheme) Shared() bool { return s.HMAC() || s.Text() }
+
+// InBody reports whether the scheme adds its signature to the body.
+func (s Scheme) InBody() bool { return s == Alipay || s.Text() }
+
 // Fits reports whether a key of type t can sign with the scheme.
 func (s Scheme) Fits(t KeyType) bool {
 	switch s {
@@ -72,6 +84,7 @@ func (s Scheme) Fits(t KeyType) bool {
 type Settings struct {
 	Schemes []Scheme
 	Secrets []Secret // of the HMAC schemes
+	TextKey Secret   // of sorted and sorted-jeepay
 	Per     Per
 	Keys    []*Key // of the other schemes; all are published, the first that fits a scheme signs
 	Headers Headers
@@ -93,6 +106,9 @@ func (s *Settings) Has(scheme Scheme) bool { return slices.Contains(s.Schemes, s
 // HMAC reports whether one of the schemes signs with the secrets.
 func (s *Settings) HMAC() bool { return slices.ContainsFunc(s.Schemes, Scheme.HMAC) }
 
+// Shared reports whether receivers have the key of one of the schemes.
+func (s *Settings) Shared() bool { return slices.ContainsFunc(s.Schemes, Scheme.Shared) }
+
 // Reserves reports whether a scheme in use writes the header of that name.
 func (s *Settings) Reserves(name string) bool {
 	folded := Fold(name)
@@ -110,10 +126,10 @@ func (s *Settings) Reserves(name string) bool {
 // NeedError means that a scheme has no key.
 type NeedError struct {
 	Scheme Scheme
-	// Want describes the missing key. Secret reports whether it is a secret, and Serial
+	// Want describes the missing key. Secret and Text report whether it is a secret or a text key, and Serial
 	// whether the key is there but not its serial number.
-	Want           string
-	Secret, Serial bool
+	Want                 string
+	Secret, Serial, Text bool
 }
 
 func (e *NeedError) Error() string { return fmt.Sprintf("the scheme %s needs %s", e.Scheme, e.Want) }
@@ -123,7 +139,9 @@ func (s *Settings) need(scheme Scheme) error {
 	switch {
 	case scheme.HMAC() && len(s.Secrets) == 0:
 		return &NeedError{Scheme: scheme, Secret: true, Want: "a secret: " + makeSecret}
-	case scheme.HMAC() || s.Key(scheme) != nil && (scheme != WechatPay || s.Key(scheme).Serial != ""):
+	case scheme.Text() && s.TextKey.text == "":
+		return &NeedError{Scheme: scheme, Text: true, Want: "the text that receivers have as their key"}
+	case scheme.Shared() || s.Key(scheme) != nil && (scheme != WechatPay || s.Key(scheme).Serial != ""):
 		return nil
 	case s.Key(scheme) != nil:
 		return &NeedError{Scheme: scheme, Serial: true, Want: "the serial number by which receivers find the public key"}
@@ -158,7 +176,7 @@ type Text struct {
 
 // Signed is the part of a callback that signing adds or changes.
 type Signed struct {
-	Body   []byte // the sent body; with alipay it differs from the message's
+	Body   []byte // the sent body; with alipay, sorted and sorted-jeepay it differs from the message's
 	Fields []Field
 	Texts  []Text // of a message with Explain
 }
@@ -173,6 +191,19 @@ func (s *Signed) add(name, value string) {
 		}
 	}
 	s.Fields = append(s.Fields, Field{name, value})
+}
+
+// addStandard adds the headers of Standard Webhooks.
+func (s *Signed) addStandard(names []string, m *Message, signature string) {
+	if last := len(names) - 1; last > 0 { // webhook-id and webhook-timestamp are added to every callback
+		for i, value := range []string{m.ID, strconv.FormatInt(m.At.Unix(), 10)} {
+			if !slices.Contains(s.Fields, Field{names[i], value}) {
+				s.add(names[i], value)
+			}
+		}
+	}
+
+	s.add(names[len(names)-1], signature)
 }
 
 // explain keeps the parts of a signed text.
@@ -201,7 +232,7 @@ func New(s *Settings) (*Chain, error) {
 		}
 
 		signer := newSigner(s, scheme)
-		if scheme == Alipay { // it appends its signature to the body, and the other schemes sign the body that is sent
+		if scheme.InBody() { // it appends its signature to the body, and the other schemes sign the body that is sent
 			c.signers = slices.Insert(c.signers, 0, signer)
 		} else {
 			c.signers = append(c.signers, signer)
@@ -215,7 +246,7 @@ func newSigner(s *Settings, scheme Scheme) Signer {
 	key, names := s.Key(scheme), s.Headers.Of(scheme)
 	switch scheme {
 	case StandardEd25519:
-		return standardEd25519{key}
+		return standardEd25519{key, names}
 	case Stripe:
 		return &stripe{newMACs(s, true), names[0]}
 	case GitHub:
@@ -226,8 +257,10 @@ func newSigner(s *Settings, scheme Scheme) Signer {
 		return alipay{key}
 	case JWS:
 		return &jws{key, names[0]}
+	case Sorted, SortedJeepay:
+		return &sorted{scheme, s.TextKey, s.Per}
 	default:
-		return &standard{newMACs(s, false)}
+		return &standard{newMACs(s, false), names}
 	}
 }
 

@@ -118,6 +118,18 @@ const (
 	audienceLabel = "notifier audience:"
 )
 
+// label is the text that a receiver's key is derived from. It is empty if all receivers have the same key.
+func (p Per) label(host, audience string) string {
+	switch p {
+	case PerHost, PerHostRoute:
+		return hostLabel + host
+	case PerAudience:
+		return audienceLabel + audience
+	case PerRoute:
+	}
+	return ""
+}
+
 // ForHost derives the secret of one host, given in the form of notice.Host.
 func (s Secret) ForHost(host string) Secret { return s.derive(hostLabel + host) }
 

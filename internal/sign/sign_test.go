@@ -30,6 +30,9 @@ const (
 	svixKey = "whsk_6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=="
 )
 
+// others are the schemes but those that add the field sign as alipay does.
+var others = Schemes[:len(Schemes)-2]
+
 func vectorMessage() *Message {
 	return &Message{ID: "msg_p5jXN8AQM9LWM0D4loKWxJek", At: time.Unix(1614265330, 0), Body: []byte(`{"test": 2432232314}`),
 		Type: "application/json", Host: "shop.example"}
@@ -174,6 +177,13 @@ func TestSchemesVerify(t *testing.T) {
 		{"standard", Settings{Schemes: []Scheme{Standard}}, form, "", webhook.Options{}},
 		{"stripe", Settings{Schemes: []Scheme{Stripe}, Headers: Headers{Stripe: "Acme-Signature"}}, form, "",
 			webhook.Options{Scheme: webhook.Stripe, Header: "Acme-Signature"}},
+		{"standard with a free name", Settings{Schemes: []Scheme{Standard}, Headers: Headers{Standard: "x-acme-digest"}}, form, "",
+			webhook.Options{Header: "X-Acme-Digest"}},
+		{"standard and Ed25519 with free names", Settings{Schemes: []Scheme{Standard, StandardEd25519}, Keys: list,
+			Headers: Headers{Standard: "A-Id|A-Time|A-Sig", StandardEd25519: "A-Id|A-Time|A-Sig"}}, form, "",
+			webhook.Options{Header: "A-Id|A-Time|A-Sig"}},
+		{"wechatpay with free names", Settings{Schemes: []Scheme{WechatPay}, Keys: list, Headers: Headers{WechatPay: "T|N|S|X"}}, form, "",
+			webhook.Options{Scheme: webhook.WechatPay, KeySet: set, Header: "T|N|S|X"}},
 		{"github", Settings{Schemes: []Scheme{GitHub}}, form, "", webhook.Options{Scheme: webhook.GitHub}},
 		{"ed25519", Settings{Schemes: []Scheme{StandardEd25519}, Keys: list}, form, "", webhook.Options{Scheme: webhook.StandardEd25519,
 			Keys: []string{list[1].Public()}}},
@@ -197,8 +207,8 @@ func TestSchemesVerify(t *testing.T) {
 			Keys: []string{jwsKeys[0].PublicPEM()}, Host: "shop.example"}},
 		{"jws with P-256 by set", Settings{Schemes: []Scheme{JWS}, Keys: jwsKeys}, form, "", webhook.Options{Scheme: webhook.JWS, KeySet: set,
 			Host: "shop.example"}},
-		{"all", Settings{Schemes: Schemes, Keys: list}, form, formType, webhook.Options{Scheme: webhook.JWS, KeySet: set, Host: "shop.example"}},
-		{"all", Settings{Schemes: Schemes, Keys: list}, form, formType, webhook.Options{}},
+		{"all", Settings{Schemes: others, Keys: list}, form, formType, webhook.Options{Scheme: webhook.JWS, KeySet: set, Host: "shop.example"}},
+		{"all", Settings{Schemes: others, Keys: list}, form, formType, webhook.Options{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.s.Secrets = secrets(t, vectorSecret)
@@ -246,7 +256,7 @@ func verify(t *testing.T, by webhook.Options, m *Message, out Signed) {
 // The signed text matches the scheme's description.
 func TestExplainedTexts(t *testing.T) {
 	t.Parallel()
-	s := &Settings{Schemes: Schemes, Secrets: secrets(t, vectorSecret), Keys: keys(t, pemOf(t, rsaKey())+svixKey, "PUB_1")}
+	s := &Settings{Schemes: others, Secrets: secrets(t, vectorSecret), Keys: keys(t, pemOf(t, rsaKey())+svixKey, "PUB_1")}
 	m := vectorMessage()
 	m.Body, m.Type, m.Explain = []byte("b=2&a=1"), formType, true
 	out := signed(t, s, m)
@@ -274,7 +284,7 @@ func TestExplainedTexts(t *testing.T) {
 		p.Key != s.Keys[1].ID {
 		t.Errorf("%s, %v", raw, err)
 	}
-	if len(s.Recipes()) != len(Schemes) {
+	if len(s.Recipes()) != len(others) {
 		t.Error(s.Recipes())
 	}
 }
@@ -308,6 +318,7 @@ func TestHMACKeysOfReceivers(t *testing.T) {
 
 func TestCheckForm(t *testing.T) {
 	t.Parallel()
+	alipay := Settings{Schemes: []Scheme{Alipay}}
 	for body, want := range map[string]string{
 		"a=1": "", "a=1&b=x%20y&": "", "charset=UTF-8&a=1": "", "a_-Z9=%E5%A5%BD": "",
 		"%E4%BD%A0=1": "want a name of letters", "a%5B%5D=1": "want a name of letters", "a.b=1": "want a name of letters",
@@ -317,15 +328,15 @@ func TestCheckForm(t *testing.T) {
 		"a=1&a=2": "more than once", "a=1&%61=2": "more than once", "sign=x&a=1": "field sign,", "sign_type=RSA2&a=1": "field sign_type,",
 		"a=%C4%E3": "UTF-8", "charset=gbk&a=1": "charset", `{"a":1}`: "no value",
 	} {
-		err := CheckForm([]byte(body), formType)
+		err := alipay.CheckBody([]byte(body), formType)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", body, err, want)
 		}
 	}
 	for typ, ok := range map[string]bool{formType: true, formType + ";charset=utf-8": true, formType + "; charset=GBK": false,
 		"application/json": false, "": false} {
-		var form *FormError
-		if err := CheckForm([]byte("a=1"), typ); (err == nil) != ok || err != nil && (!errors.As(err, &form) || !form.Type) {
+		var form *BodyError
+		if err := alipay.CheckBody([]byte("a=1"), typ); (err == nil) != ok || err != nil && (!errors.As(err, &form) || !form.Type) {
 			t.Errorf("%q: %v", typ, err)
 		}
 	}
@@ -403,10 +414,25 @@ func TestParseHeaders(t *testing.T) {
 		strings.Join(h.Of(WechatPay), " ") != "Acme-Timestamp Acme-Nonce Acme-Signature Acme-Serial" {
 		t.Errorf("%s, %v", h, err)
 	}
-	for _, s := range []string{"", "stripe", "alipay:X", "standard:X", "stripe:", "stripe:a b", "stripe:X_Y", "stripe:Host",
+	for _, s := range []string{"", "stripe", "alipay:X", "sorted:X", "standard:X|Y", "standard:X|Y|x", "stripe:X|Y", "wechatpay:A|B|C",
+		"standard:Host", "standard:A||B", "stripe:", "stripe:a b", "stripe:X_Y", "stripe:Host",
 		"github:Notifier-Signature", "stripe:A,stripe:B"} {
 		if h, err := ParseHeaders(s, reserved); err == nil {
 			t.Errorf("%q was read as %v", s, h)
+		}
+	}
+	free, err := ParseHeaders("standard:svix-id|svix-timestamp|svix-signature,wechatpay:T|N|S|X", reserved)
+	if err != nil || strings.Join(free.Of(Standard), " ") != "svix-id svix-timestamp svix-signature" ||
+		strings.Join(free.Of(WechatPay), " ") != "T N S X" ||
+		free.String() != "standard:svix-id|svix-timestamp|svix-signature,wechatpay:T|N|S|X" {
+		t.Errorf("%s, %v", free, err)
+	}
+	for own, clash := range map[string]string{"standard:A-Digest": "", "standard:I|T|S,standard-ed25519:I|T|S": "",
+		"standard:I|T|S,standard-ed25519:S": "", "standard:I|T|S,standard-ed25519:T|I|S": "T", "standard:I|T|S,standard-ed25519:s": "s",
+		"standard:X-Sig,stripe:x-sig": "x-sig"} {
+		h, err := ParseHeaders(own, reserved)
+		if got := h.Clash([]Scheme{Standard, StandardEd25519, Stripe}); err != nil || got != clash {
+			t.Errorf("%s: %q, %v", own, got, err)
 		}
 	}
 	s := &Settings{Schemes: []Scheme{Stripe, WechatPay}, Headers: h}
@@ -427,7 +453,8 @@ func TestParseHeaders(t *testing.T) {
 func TestSchemesNeedKeys(t *testing.T) {
 	t.Parallel()
 	for scheme, want := range map[Scheme]string{Standard: "secret", Stripe: "secret", GitHub: "secret", StandardEd25519: "Ed25519",
-		WechatPay: "RSA", Alipay: "RSA", JWS: "P-256"} {
+		WechatPay: "RSA", Alipay: "RSA", JWS: "P-256",
+		Sorted: "text", SortedJeepay: "text"} {
 		var need *NeedError
 		if _, err := New(&Settings{Schemes: []Scheme{scheme}}); !errors.As(err, &need) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", scheme, err)
@@ -449,7 +476,7 @@ func BenchmarkSign(b *testing.B) {
 	list := keys(b, pemOf(b, rsaKey())+svixKey+pemOf(b, p256(b)), "PUB_1")
 	run := func(name string, s Settings) {
 		b.Run(name, func(b *testing.B) {
-			s.Secrets = secrets(b, vectorSecret)
+			s.Secrets, s.TextKey = secrets(b, vectorSecret), textSettings(b, Sorted).TextKey
 			c, err := New(&s)
 			if err != nil {
 				b.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -19,7 +19,7 @@ func TestASlotThatIsHalfMovedHoldsUpNoShardBesideIt(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	const slot = 13907 // CLUSTER KEYSLOT 0
-	a, b := redistest.StartCluster(t, slot)
+	a, b := testkit.StartCluster(t, slot)
 	c, err := wire.Open(wire.Address{Mode: "cluster", URL: "redis://" + a.Addr()})
 	if err != nil {
 		t.Fatal(err)
@@ -50,14 +50,14 @@ func TestASlotThatIsHalfMovedHoldsUpNoShardBesideIt(t *testing.T) {
 	first := together("first")
 	allCreated(t, first, s.ScheduleAll(ctx, first))
 
-	id := func(n *redistest.Server) string {
+	id := func(n *testkit.Redis) string {
 		text, err := n.Client().Do(ctx, "cluster", "myid").Text()
 		if err != nil {
 			t.Fatal(err)
 		}
 		return text
 	}
-	setSlot := func(n *redistest.Server, args ...any) {
+	setSlot := func(n *testkit.Redis, args ...any) {
 		t.Helper()
 		if err := n.Client().Do(ctx, append([]any{"cluster", "setslot", slot}, args...)...).Err(); err != nil {
 			t.Fatal(err)

@@ -30,6 +30,7 @@ const (
 	Fire       Amendment = "fire"
 	Redrive    Amendment = "redrive"
 	Purge      Amendment = "purge"     // cancels dead letters only
+	retire     Amendment = "retire"    // see Retirement
 	reopen     Amendment = "reopen"    // see Store.Reopen
 	resend     Amendment = "resend"    // see Store.Resend
 	readdress  Amendment = "readdress" // see Store.Readdress
@@ -39,10 +40,16 @@ const (
 )
 
 // When is the new due time of a Reschedule or Redrive. It is Due, or Delay from now by Redis's
-// clock if Due is zero.
+// clock if Due is zero. A Redrive may also change when the notice expires.
 type When struct {
-	Due   time.Time
-	Delay time.Duration
+	Due     time.Time
+	Delay   time.Duration
+	Expires notice.Expiry
+}
+
+// append appends the time for amend.lua.
+func (w When) append(b []byte) []byte {
+	return appendExpiry(appendWhen(b, w.Due, w.Delay), w.Expires)
 }
 
 // Check returns an error that wraps notice.ErrInvalid if the due time is before 1970 or more than notice.MaxHorizon after
@@ -66,7 +73,7 @@ func (w When) Check(now time.Time) (field string, err error) {
 // Amend changes one notice; prefix is the one of its route, as for Find. With ErrUnconfirmed the
 // Change is returned too.
 func (s *Store) Amend(ctx context.Context, prefix, key string, op Amendment, when When) (Change, error) {
-	a := amended{key: key, when: string(appendWhen(nil, when.Due, when.Delay))}
+	a := amended{key: key, when: string(when.append(nil))}
 	var c Change
 	err := s.follow(ctx, key, func(shard int) (err error) {
 		c, err = s.amendIn(ctx, shard, prefix, op, a)
@@ -178,7 +185,7 @@ type amendments struct {
 func (s *Store) amendStep(ctx context.Context, at keys.Partition, op Amendment, step amendments) (done int, moved []Amended, err error) {
 	list := make([]amended, len(step.list))
 	for i, a := range step.list {
-		list[i] = amended{key: a.Key, when: string(appendWhen(nil, a.Due, a.Delay))}
+		list[i] = amended{key: a.Key, when: string(a.append(nil))}
 		if step.job != nil {
 			list[i].record, list[i].was = step.job.ID, strconv.FormatInt(step.job.last(at.Shard), 10)
 		}
@@ -218,7 +225,8 @@ func (s *Store) Reopen(ctx context.Context, f Found, t Settlement) (Change, erro
 type amended struct {
 	key, when string
 	// record and was are the new and old record of reopen, resend, readdress and settle; of replace record is the new
-	// record's tail; of a redrive or purge of many they are the job's id and the ms of the last death that it takes.
+	// record's tail; of a retirement, redrive or purge of many they are the job's id and the ms of the last death that it takes; of
+	// a cancel by a job its id and the record that was read.
 	record, was string
 }
 
@@ -228,6 +236,8 @@ func (s *Store) amendOne(ctx context.Context, p keys.Partition, op Amendment, a 
 	switch {
 	case err != nil && !errors.Is(err, wire.ErrUnconfirmed):
 		return Change{}, err
+	case c[0].Expires:
+		return c[0], ErrExpires
 	case c[0].moved:
 		return Change{}, fmt.Errorf("%s: %s: %w", op, a.key, wire.ErrMoved)
 	}
@@ -302,7 +312,7 @@ func readChange(key string, p keys.Partition, v any, now time.Time) (Change, err
 	}
 
 	before, _ := a[0].(string)
-	c := Change{Before: notice.State(before), Done: a[1] == int64(1), InFlight: a[2] == int64(1)}
+	c := Change{Before: notice.State(before), Done: a[1] == int64(1), Expires: a[1] == int64(-1), InFlight: a[2] == int64(1)}
 	if before == "" {
 		return c, nil
 	}
@@ -345,6 +355,8 @@ type Change struct {
 	Done bool
 	// Before is the state before the change.
 	Before notice.State
+	// Expires reports that nothing was changed because the notice would have expired when it is due.
+	Expires bool
 	// InFlight reports whether an attempt was running. Its outcome is then ignored.
 	InFlight bool
 	// Repeated reports that nothing was changed because the same call was made before.

@@ -7,7 +7,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // A notice with an earlier position takes the first place while another one is in flight. It waits for the outcome of
@@ -61,7 +61,7 @@ func TestNewHeadWaitsForNoticeInFlight(t *testing.T) {
 			if got, err := s.ClaimKeys(ctx, partition, Lease{"c-1", lease}, []string{first}); err != nil || got.Parked != 1 {
 				t.Fatalf("while %s is in flight: %+v, %v", second, got, err)
 			}
-			is, err := redistest.ReadSequences(ctx, c, s.space.Base(0), prefix)
+			is, err := testkit.ReadSequences(ctx, c, s.space.Base(0), prefix)
 			left := c.PTTL(ctx, s.space.ClaimPrefix(0)+second).Val()
 			if ends := time.Duration(is.Left[keys.OrderKey(second)]) * time.Millisecond; err != nil || (ends-left).Abs() > lease/2 {
 				t.Errorf("the claim ends in %s, the marker in %s, %v", left, ends, err)

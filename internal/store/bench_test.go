@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // BenchmarkScripts is each script of a notice's way at three batch sizes, with
@@ -17,7 +17,7 @@ import (
 func BenchmarkScripts(b *testing.B) {
 	for _, size := range []int{1, 32, 128} {
 		b.Run(strconv.Itoa(size), func(b *testing.B) {
-			srv := redistest.Start(b)
+			srv := testkit.StartRedis(b)
 			s := on(b, srv.URL(), "notifier")
 			spent := func() time.Duration { return scriptTime(b, srv) }
 			body := []byte(`{"order":"` + strings.Repeat("x", 188) + `"}`)
@@ -62,7 +62,7 @@ func BenchmarkScripts(b *testing.B) {
 }
 
 // scriptTime is the time that Redis has spent in scripts.
-func scriptTime(b *testing.B, srv *redistest.Server) (d time.Duration) {
+func scriptTime(b *testing.B, srv *testkit.Redis) (d time.Duration) {
 	b.Helper()
 	info := srv.Client().Info(context.Background(), "commandstats").Val()
 	for line := range strings.Lines(info) {

@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // A trim reads large records in smaller parts, when Redis's buffers do not allow larger ones.
 func TestLargeRecordsPassSmallBuffers(t *testing.T) {
 	t.Parallel()
 	const n = 40
-	srv := redistest.Start(t, redistest.WithConfig("client-output-buffer-limit normal 150kb 150kb 0"))
+	srv := testkit.StartRedis(t, testkit.WithConfig("client-output-buffer-limit normal 150kb 150kb 0"))
 	s := on(t, srv.URL(), "notifier")
 	s.o.RepeatWindow, s.o.RepeatBytes = time.Hour, 1<<20
 	ctx, text := t.Context(), bytes.Repeat([]byte("x"), 64<<10)

@@ -107,17 +107,11 @@ func (s *Store) ClaimPostponed(ctx context.Context, p keys.Partition, lease Leas
 	}
 
 	c, err := s.claim(ctx, claimScript, p, lease, args)
-	if err != nil || !s.o.Cluster {
-		return c, err
+	if err == nil {
+		s.disarm(ctx, p.Prefix, &c)
 	}
 
-	timers := make([]timer, len(c.Won))
-	for i := range c.Won {
-		timers[i] = timer{key: c.Won[i].Key, was: c.Won[i].before}
-	}
-
-	s.Timers.arm(ctx, p.Prefix, timers, c.Now)
-	return c, nil
+	return c, err
 }
 
 // SweepOptions selects the notices of a sweep.
@@ -126,6 +120,8 @@ type SweepOptions struct {
 	Grace time.Duration
 	// Limit is the maximum number of notices.
 	Limit int
+	// Expired claims notices that have expired instead, due or not. Those whose attempt is running are not claimed; Lost counts them.
+	Expired bool
 	// Newest claims the latest due notices first.
 	Newest bool
 }
@@ -133,6 +129,15 @@ type SweepOptions struct {
 // Sweep claims overdue notices of one partition: those due for longer than the grace, and due ones
 // without a timer.
 func (s *Store) Sweep(ctx context.Context, p keys.Partition, lease Lease, o SweepOptions) (Claimed, error) {
+	if o.Expired {
+		c, err := s.claim(ctx, expireScript, p, lease, []any{s.Timers.Mode(p.Prefix), o.Limit})
+		if err == nil {
+			s.disarm(ctx, p.Prefix, &c)
+		}
+
+		return c, err
+	}
+
 	mode := "o"
 	if o.Newest {
 		mode = "n"

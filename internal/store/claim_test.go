@@ -6,12 +6,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // leaseLeft returns the rest of a key's lease. The claim key's expiry and the score in the shadow
 // must agree.
-func leaseLeft(t *testing.T, s *Store, srv *redistest.Server, key string) time.Duration {
+func leaseLeft(t *testing.T, s *Store, srv *testkit.Redis, key string) time.Duration {
 	t.Helper()
 	ctx := t.Context()
 	left := srv.Client().PTTL(ctx, s.space.ClaimPrefix(0)+key).Val()

@@ -9,13 +9,13 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // pair is a Store and another one on the same data.
-func pair(t *testing.T) (s, other *Store, srv *redistest.Server) {
+func pair(t *testing.T) (s, other *Store, srv *testkit.Redis) {
 	t.Helper()
-	srv = redistest.Shared(t)
+	srv = testkit.SharedRedis(t)
 	space := keys.Space{Namespace: srv.Namespace(), Shards: 1}
 	instance := func() *Store {
 		return New(Options{Client: srv.Client(), Space: space, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 100})

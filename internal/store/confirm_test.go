@@ -11,7 +11,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -39,10 +39,10 @@ func confirmingShards(t *testing.T, a wire.Address, w wire.Confirm, shards int) 
 }
 
 // replicated is a master with a replica in step.
-func replicated(t *testing.T) (master, replica *redistest.Server) {
+func replicated(t *testing.T) (master, replica *testkit.Redis) {
 	t.Helper()
-	master = redistest.Start(t, redistest.WithConfig("repl-diskless-sync-delay 0"))
-	replica = redistest.Start(t, redistest.WithConfig("replicaof "+strings.ReplaceAll(master.Addr(), ":", " ")))
+	master = testkit.StartRedis(t, testkit.WithConfig("repl-diskless-sync-delay 0"))
+	replica = testkit.StartRedis(t, testkit.WithConfig("replicaof "+strings.ReplaceAll(master.Addr(), ":", " ")))
 	for !strings.Contains(master.Client().Info(t.Context(), "replication").Val(), "state=online") {
 		if t.Context().Err() != nil {
 			t.Fatal("the replica does not come")
@@ -298,7 +298,7 @@ func TestFsyncWithoutWaitAOF(t *testing.T) {
 		"none":     {nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			srv := redistest.Start(t, redistest.WithConfig(c.config...))
+			srv := testkit.StartRedis(t, testkit.WithConfig(c.config...))
 			if info, err := srv.Client().Info(t.Context(), "server").Result(); err != nil {
 				t.Fatal(err)
 			} else if wire.WaitsForDisk(info) {
@@ -330,8 +330,8 @@ func TestFsyncWithoutWaitAOF(t *testing.T) {
 func TestConfirmedWritesFollowASlotThatMoves(t *testing.T) {
 	ctx := t.Context()
 	slot := 13907 // CLUSTER KEYSLOT 0
-	a, b := redistest.StartCluster(t, slot)
-	for _, n := range []*redistest.Server{a, b} {
+	a, b := testkit.StartCluster(t, slot)
+	for _, n := range []*testkit.Redis{a, b} {
 		for name, v := range map[string]string{"appendonly": "yes", "appendfsync": "always"} {
 			if err := n.Client().ConfigSet(ctx, name, v).Err(); err != nil {
 				t.Fatal(err)

@@ -122,11 +122,16 @@ func (s *Store) count(ctx context.Context, c *Counts, shard int) error {
 		ks = append(ks, s.space.Waiting(p))
 	}
 
-	v, err := s.w.Run(ctx, countsScript, ks, []any{lookForDue, c.Prefix})
+	args := []any{lookForDue, c.Prefix}
+	for _, within := range DueWithin {
+		args = append(args, within.Milliseconds())
+	}
+
+	v, err := s.w.Run(ctx, countsScript, ks, args)
 	if err != nil {
 		return err
 	}
-	if len(v) != 8 {
+	if len(v) != 8+len(DueWithin) {
 		return wire.BadReply("counts", "%d answers", len(v))
 	}
 
@@ -150,8 +155,16 @@ func (s *Store) count(ctx context.Context, c *Counts, shard int) error {
 	c.Parked += parked
 	ms, _ := v[7].(int64)
 	c.LongestWait = max(c.LongestWait, time.Duration(ms)*time.Millisecond)
+	for i := range DueWithin {
+		n, _ := v[8+i].(int64)
+		c.Due[i] += n
+	}
+
 	return nil
 }
+
+// DueWithin are the times from now of Counts.Due, the longest last.
+var DueWithin = [...]time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute}
 
 // Counts are the numbers of notices under a prefix.
 type Counts struct {
@@ -160,7 +173,8 @@ type Counts struct {
 	Overdue int64 // due and not claimed
 	Dead    int64
 	Settled int64
-	NextDue time.Time // the earliest due time of an unclaimed notice; zero = none is known
+	Due     [len(DueWithin)]int64 // not claimed, and due within each of DueWithin
+	NextDue time.Time             // the earliest due time of an unclaimed notice; zero = none is known
 	Paused  bool
 	// RepeatWindow is how long after its end a notice is still recognized if its schedule call is
 	// repeated.

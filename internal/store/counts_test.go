@@ -31,6 +31,15 @@ func TestNextDueIsNoLease(t *testing.T) {
 		t.Errorf("one more in an hour, %s: %+v", later.Due, c)
 	}
 	now := s.put(t, Request{Key: "app1:a:b:now"})
+	if c := count(); c.Due != [3]int64{} {
+		t.Errorf("three leases and a notice in an hour: %+v", c)
+	}
+	for i, delay := range []time.Duration{50 * time.Second, 4 * time.Minute, 14 * time.Minute} {
+		s.put(t, Request{Key: fmt.Sprintf("app1:a:b:soon%d", i), Delay: delay})
+	}
+	if c := count(); c.Due != [3]int64{1, 2, 3} || c.Overdue != 1 {
+		t.Errorf("three more in 15 minutes: %+v", c)
+	}
 	if c := count(); c.Overdue != 1 || !c.NextDue.Equal(now.Due) {
 		t.Errorf("one more now, %s: %+v", now.Due, c)
 	}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"notifier/internal/keyring"
+	"notifier/internal/wire"
 )
 
 func FuzzReadCursor(f *testing.F) {
@@ -45,7 +45,7 @@ func TestTheKeyIsMadeOnce(t *testing.T) {
 			k, err := s.Layout.Key(t.Context())
 			mu.Lock()
 			defer mu.Unlock()
-			if seen[string(k)] = true; err != nil || len(k) != keyring.Size {
+			if seen[string(k)] = true; err != nil || len(k) != wire.KeySize {
 				t.Errorf("%d bytes, %v", len(k), err)
 			}
 		})

@@ -35,6 +35,18 @@ type DeadCount struct {
 	At      time.Time   // the beginning of the count
 }
 
+// Sum returns the number of all dead letters, and the time of the first death; zero without one.
+func (c *DeadCount) Sum() (count int64, first time.Time) {
+	for _, g := range c.Groups {
+		count += g.Count
+		if first.IsZero() || g.First.Before(first) {
+			first = g.First
+		}
+	}
+
+	return count, first
+}
+
 // deadGroup names a group.
 type deadGroup struct {
 	prefix string

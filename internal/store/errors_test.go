@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -14,7 +14,7 @@ import (
 // command, a script, a pipeline.
 func TestAWrongPasswordAndAMissingRightAreNotUnreachable(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	ctx := t.Context()
 	for _, rule := range [][]any{
 		{"right", "on", ">secret", "~*", "&*", "+@all"},

@@ -12,7 +12,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // grow puts n other shards in the place of those there are.
@@ -63,7 +63,7 @@ func (s *Store) move(t *testing.T, ks ...string) (gone, held int) {
 }
 
 // lies returns the places that have a record of a key.
-func (s *Store) lies(t *testing.T, srv *redistest.Server, key string) (places []int) {
+func (s *Store) lies(t *testing.T, srv *testkit.Redis, key string) (places []int) {
 	t.Helper()
 	for place := range s.space.Places() {
 		if srv.Client().HExists(t.Context(), s.space.Records(keys.Partition{Prefix: prefix, Shard: place}), key).Val() {

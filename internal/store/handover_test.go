@@ -12,11 +12,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // historic is a Store that has a history, of at most so many endings in Redis.
-func historic(t *testing.T, most int) (*Store, *redistest.Server) {
+func historic(t *testing.T, most int) (*Store, *testkit.Redis) {
 	t.Helper()
 	s, srv := open(t)
 	o := s.o

@@ -181,7 +181,7 @@ func TestImportRemovesReplacedNoticeFromHeldList(t *testing.T) {
 func TestScriptsThatChangePendingNoticesKeepHeldList(t *testing.T) {
 	exceptions := []string{
 		"order.lua",   // changes parked notices, which win.lua has removed from the list
-		"release.lua", // of package store: its callers have removed the notices; of package holds: removes them itself
+		"release.lua", // of package store: its callers have removed the notices; of package receivers: removes them itself
 		"replay.lua",  // changes keys without a pending notice
 		"restore.lua", // as replay.lua
 	}

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
 func TestIdentityIsWrittenOnce(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	c, space := srv.Client(), keys.Space{Namespace: srv.Namespace(), Shards: 1}
 	instance := func() *Layout { return overLayout(t, c, srv.Namespace(), LayoutOptions{}) }
 	s := instance()
@@ -70,7 +70,7 @@ func (r *replacements) DataReplaced(x Replaced) { r.list = append(r.list, x) }
 // Regression test: an emptied Redis was filled again without a word, with the known id.
 func TestReplacedDataAreReportedByEachInstance(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	c, space := srv.Client(), keys.Space{Namespace: "notifier", Shards: 1}
 	var heard [2]replacements
 	var all [2]*Layout
@@ -140,7 +140,7 @@ func (w *countingWatcher) DataReplaced(Replaced) { w.by, w.err = w.count() }
 // Regression test: before the loss of the data was reported, the emptied Redis was counted in their place: 0 notices.
 func TestEmptiedRedisIsNotCountedBeforeItsLossIsReported(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	w := &countingWatcher{}
 	s := New(Options{Client: srv.Client(), Space: keys.Space{Namespace: "notifier", Shards: 1}, Prefixes: []string{prefix},
 		Retention: time.Hour, Retain: 10, Watcher: w})
@@ -221,7 +221,7 @@ func TestMigrationIsNoLoss(t *testing.T) {
 
 func TestIdentityHoldsWhileRedisIsUnavailable(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	s := overLayout(t, srv.Client(), "notifier", LayoutOptions{})
 	if err := s.Learn(t.Context()); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -109,7 +109,7 @@ func TestOrderedRouteWithDeadLettersIsForgotten(t *testing.T) {
 			t.Errorf("%s is %q", name, got)
 		}
 	}
-	if found := redistest.SequenceKeys(c.Keys(ctx, srv.Namespace()+":{0}:*").Val()); len(found) > 0 {
+	if found := testkit.SequenceKeys(c.Keys(ctx, srv.Namespace()+":{0}:*").Val()); len(found) > 0 {
 		t.Errorf("Redis has %q", found)
 	}
 	if n := c.ZCard(ctx, s.space.Dead(partition)).Val(); n != 3 {

@@ -7,11 +7,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/keyring"
 	"notifier/internal/wire"
 )
 
-// Key returns the secret key of the service, from which package keyring derives the keys that all instances share. If
+// Key returns the secret key of the service, from which package wire derives the keys that all instances share. If
 // Redis has no key, Key creates one. Each call reads the key again, because it may have been replaced. In a cluster,
 // Key returns the last known key while the node that stores it does not answer.
 func (s *Layout) Key(ctx context.Context) ([]byte, error) {
@@ -49,7 +48,7 @@ func (s *Layout) readKey(ctx context.Context, name string) ([]byte, error) {
 		return key, err
 	}
 
-	fresh := make([]byte, keyring.Size)
+	fresh := make([]byte, wire.KeySize)
 	_, _ = rand.Read(fresh) // never fails
 	if _, err := s.c.SetNX(ctx, name, fresh, 0).Result(); err != nil {
 		return nil, err

@@ -10,13 +10,13 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
 // with is a Store whose configuration has these prefixes, beside others on the
 // same database.
-func with(t testing.TB, srv *redistest.Server, shards int, prefixes ...string) *Store {
+func with(t testing.TB, srv *testkit.Redis, shards int, prefixes ...string) *Store {
 	t.Helper()
 	s := New(Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace(), Shards: shards}, Prefixes: prefixes,
 		Retention: time.Hour, Retain: 1000})
@@ -28,7 +28,7 @@ func with(t testing.TB, srv *redistest.Server, shards int, prefixes ...string) *
 
 func TestTheFirstStartWritesTheLayoutAndItsCopies(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	ctx, c := t.Context(), srv.Client()
 	s := with(t, srv, 2, "b", "a:x")
 	if err := s.Layout.Learn(ctx); err != nil {
@@ -75,7 +75,7 @@ func TestTheFirstStartWritesTheLayoutAndItsCopies(t *testing.T) {
 
 func TestAnotherShardCountIsRefusedWithTheRemedy(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	ctx := t.Context()
 	if err := with(t, srv, 1, "a").Layout.Learn(ctx); err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestAnotherShardCountIsRefusedWithTheRemedy(t *testing.T) {
 
 func TestTheCountInRedisHoldsWhereTheVariableIsNotSet(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	ctx, c, ns := t.Context(), srv.Client(), srv.Namespace()
 	discover := func(want, shards int, warning string, wrong bool) {
 		t.Helper()
@@ -169,7 +169,7 @@ func TestTheFirstStartOnAClusterChoosesTags(t *testing.T) {
 // Another Redis answers, with other data or another program's data.
 func TestNothingIsWrittenWhereTheLayoutIsAnother(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	ctx, c := t.Context(), srv.Client()
 	var told []bool
 	s := New(Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Prefixes: []string{prefix},
@@ -231,8 +231,8 @@ func TestNothingIsWrittenWhereTheLayoutIsAnother(t *testing.T) {
 
 // A replica with the same data is not another Redis: the layout is not read again.
 func TestAReplicaThatTakesOverIsAskedNothing(t *testing.T) {
-	master := redistest.Start(t)
-	replica := redistest.Start(t)
+	master := testkit.StartRedis(t)
+	replica := testkit.StartRedis(t)
 	ctx := t.Context()
 	s := with(t, master, 1, prefix)
 	s.put(t, Request{Key: "app1:a:b:1"})
@@ -258,7 +258,7 @@ func TestAReplicaThatTakesOverIsAskedNothing(t *testing.T) {
 
 func TestInstancesLearnOfEachOthersPrefixesBeforeTheyWrite(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	ctx := t.Context()
 	before, after := with(t, srv, 3, "app1"), with(t, srv, 3, "app1", "app1:m")
 	for _, s := range []*Store{before, after} {
@@ -293,7 +293,7 @@ func TestInstancesLearnOfEachOthersPrefixesBeforeTheyWrite(t *testing.T) {
 // Of routes both sets count.
 func TestPrefixesThatOnlyTheNamespacesSetHasCountToo(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	ctx, c := t.Context(), srv.Client()
 	// Known by a set of the namespace only, as before the shards had copies.
 	c.SAdd(ctx, srv.Namespace()+":routes", "app1:gone", "not a prefix")
@@ -309,7 +309,7 @@ func TestPrefixesThatOnlyTheNamespacesSetHasCountToo(t *testing.T) {
 // An instance starts on a full Redis, because deliveries free memory.
 func TestAnInstanceBeginsOnAFullRedis(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	ctx, c := t.Context(), srv.Client()
 	s := with(t, srv, 1, prefix)
 	s.put(t, Request{Key: "app1:a:b:1"})

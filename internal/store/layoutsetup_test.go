@@ -6,14 +6,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
 // openLayout returns a Layout of one shard on its own database.
-func openLayout(t *testing.T, o LayoutOptions) (*Layout, *redistest.Server) {
+func openLayout(t *testing.T, o LayoutOptions) (*Layout, *testkit.Redis) {
 	t.Helper()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	return overLayout(t, srv.Client(), srv.Namespace(), o), srv
 }
 

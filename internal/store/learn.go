@@ -14,7 +14,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/node"
 	"notifier/internal/wire"
 )
 
@@ -54,7 +53,7 @@ func (s *Layout) Known(ctx context.Context) (err error) {
 
 	for shard := range s.space.Places() {
 		if s.w.Nodes.Slow(s.w.Master(ctx, s.space.Base(shard))) {
-			err = s.w.Fail("layout", node.ErrAway)
+			err = s.w.Fail("layout", wire.ErrAway)
 			continue
 		}
 

@@ -39,6 +39,8 @@ type Look struct {
 	Partition    keys.Partition
 	Grace, Ahead time.Duration
 	Limit        int
+	Expiring     bool // read also the View's Expires
+	Ticks        bool // read also the View's Tick
 }
 
 // View is the result of one Look.
@@ -46,6 +48,11 @@ type View struct {
 	Now     time.Time // by Redis's clock
 	Overdue int64
 	Near    []Timer // in order of At
+	// Expires is when the first notice expires, or is to be looked at again because its attempt may end without a settle; zero = there
+	// is none, or Look.Expiring was not set.
+	Expires time.Time
+	// Tick is when to store the next occurrence of a recurring notice; zero = never, or Look.Ticks was not set.
+	Tick time.Time
 	// Cut reports whether there may be more notices within the look-ahead.
 	Cut bool
 	// Err is set if this partition could not be read.
@@ -55,11 +62,11 @@ type View struct {
 // Look reads up to MaxLooks partitions, which in a cluster must be of one shard. The views have the
 // order of the list.
 func (s *Store) Look(ctx context.Context, list []Look) ([]View, error) {
-	ks, args := make([]string, len(list)), make([]any, 1, 1+3*len(list))
+	ks, args := make([]string, len(list)), make([]any, 1, 1+5*len(list))
 	args[0] = maxLookKeys
 	for i, l := range list {
 		ks[i] = s.space.Shadow(l.Partition)
-		args = append(args, l.Grace.Milliseconds(), l.Ahead.Milliseconds(), l.Limit)
+		args = append(args, l.Grace.Milliseconds(), l.Ahead.Milliseconds(), l.Limit, l.Expiring, l.Ticks)
 	}
 
 	v, err := s.w.Run(ctx, lookScript, ks, args)
@@ -85,13 +92,21 @@ func (s *Store) Look(ctx context.Context, list []Look) ([]View, error) {
 }
 
 func viewOf(now time.Time, seen []any) View {
-	if len(seen) < 2 {
+	if len(seen) < 4 {
 		return View{Now: now}
 	}
 
-	w := View{Now: now, Near: make([]Timer, 0, (len(seen)-2)/2), Cut: seen[1] == int64(1)}
+	w := View{Now: now, Near: make([]Timer, 0, (len(seen)-4)/2), Cut: seen[1] == int64(1)}
 	w.Overdue, _ = seen[0].(int64)
-	for i := 2; i+1 < len(seen); i += 2 {
+	if text, _ := seen[2].(string); text != "" {
+		w.Expires = attention(text)
+	}
+
+	if text, _ := seen[3].(string); text != "" {
+		w.Tick = attention(text)
+	}
+
+	for i := 4; i+1 < len(seen); i += 2 {
 		key, _ := seen[i].(string)
 		text, _ := seen[i+1].(string)
 		f, err := strconv.ParseFloat(text, 64)

@@ -27,7 +27,7 @@ func TestLookSeesBeyondWhatIsDue(t *testing.T) {
 	s.take(t, "app1:a:b:claimed", "t-1")
 	look := func(n int) string {
 		t.Helper()
-		v, err := s.Look(t.Context(), []Look{{partition, time.Hour, 5 * time.Millisecond, n}})
+		v, err := s.Look(t.Context(), []Look{{partition, time.Hour, 5 * time.Millisecond, n, false, false}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,8 +165,10 @@ func TestLookAtSeveralPartitions(t *testing.T) {
 	if err := srv.Client().Set(t.Context(), s.space.Shadow(at("app3")), "not a zset", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	v, err := s.Look(t.Context(), []Look{{at("app1"), 0, 2 * time.Hour, 10}, {at("app3"), 0, 0, 10}, {at("app2"), 0, 2 * time.Hour, 100},
-		{at("app4"), 0, 0, 10}, {at("app5"), 0, 0, 10}, {at("app5"), time.Hour, 0, 10}, {at("app1"), 0, 0, 10}})
+	v, err := s.Look(t.Context(), []Look{{at("app1"), 0, 2 * time.Hour, 10, false, false}, {at("app3"), 0, 0, 10, false, false},
+		{at("app2"), 0, 2 * time.Hour, 100, false, false},
+		{at("app4"), 0, 0, 10, false, false}, {at("app5"), 0, 0, 10, false, false}, {at("app5"), time.Hour, 0, 10, false, false},
+		{at("app1"), 0, 0, 10, false, false}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +196,7 @@ func TestLooksAreBoundedTogether(t *testing.T) {
 	var list []Look
 	for _, prefix := range []string{"app1", "app2", "app3"} {
 		s.shadow(t, prefix, 600, time.Now().Add(time.Minute))
-		list = append(list, Look{keys.Partition{Prefix: prefix}, 0, 2 * time.Hour, 512})
+		list = append(list, Look{keys.Partition{Prefix: prefix}, 0, 2 * time.Hour, 512, false, false})
 	}
 	v, err := s.Look(t.Context(), list)
 	if err != nil {

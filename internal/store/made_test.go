@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // forgetful returns a Store that stores no settled notices.
-func forgetful(t *testing.T) (*Store, *redistest.Server) {
+func forgetful(t *testing.T) (*Store, *testkit.Redis) {
 	t.Helper()
 	s, srv := open(t)
 	return New(Options{Client: s.c, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Prefixes: []string{prefix}}), srv

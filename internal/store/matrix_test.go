@@ -18,7 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // The matrix: each transition from each state, with each kind of order and of timer. A cell sets up a state by plain commands, calls the
@@ -40,11 +40,15 @@ type cell struct {
 	history bool
 	retain  bool
 	other   *matrixOther // another notice of the sequence, or nil
+	expires string       // "" = never, "later" or "earlier"
 }
 
 func (c cell) String() string {
 	text := fmt.Sprintf("%s of a notice that is %s; order %s, timer %s, %s, history %t, retention %t",
 		c.rule.name, c.state.name, c.order, c.timer, c.mode, c.history, c.retain)
+	if c.expires != "" {
+		text += ", expires " + c.expires
+	}
 	if c.other != nil {
 		text += ", " + c.other.name
 	}
@@ -128,8 +132,11 @@ func cells() (list []cell) {
 			for _, order := range matrixOrders {
 				for _, timer := range timers {
 					for _, mode := range matrixModes {
-						for _, flags := range []int{0, 1, 2, 3} {
-							list = append(list, cell{&rules[i], &matrixStates[j], order, timer, mode, flags&1 > 0, flags&2 > 0, nil})
+						for _, flags := range []int{3, 0, 1, 2} {
+							list = append(list, cell{&rules[i], &matrixStates[j], order, timer, mode, flags&1 > 0, flags&2 > 0, nil, ""})
+							if rules[i].few {
+								break
+							}
 						}
 					}
 				}
@@ -146,7 +153,25 @@ func pairs() (list []cell) {
 			for k := range matrixOthers {
 				for _, order := range matrixOrders[1:] {
 					for _, timer := range []string{"none", "ours"} {
-						list = append(list, cell{&rules[i], &matrixStates[j], order, timer, "plain", true, true, &matrixOthers[k]})
+						list = append(list, cell{&rules[i], &matrixStates[j], order, timer, "plain", true, true, &matrixOthers[k], ""})
+					}
+				}
+			}
+		}
+	}
+	return list
+}
+
+// expiring are combinations with a notice that expires.
+func expiring() (list []cell) {
+	for i := range rules {
+		for j := range matrixStates {
+			for _, order := range []string{"none", "block"} {
+				for _, timer := range []string{"none", "ours"} {
+					for _, mode := range []string{"plain", "cluster"} {
+						for _, when := range []string{"later", "earlier"} {
+							list = append(list, cell{&rules[i], &matrixStates[j], order, timer, mode, true, true, nil, when})
+						}
 					}
 				}
 			}
@@ -157,7 +182,7 @@ func pairs() (list []cell) {
 
 // chosen reports whether this run checks a cell. One cell of each transition and state is always checked.
 func (c cell) chosen() bool {
-	if c.order == "block" && c.timer == "none" && c.mode == "plain" && c.history && c.retain && c.other == nil {
+	if c.order == "block" && c.timer == "none" && c.mode == "plain" && c.history && c.retain && c.other == nil && c.expires != "later" {
 		return true
 	}
 	h := fnv.New32a()
@@ -179,7 +204,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T) *rig {
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	r := &rig{t: t, ctx: t.Context(), c: srv.Client(), stores: map[string]*Store{}, layouts: map[string]database{},
 		space: keys.Space{Namespace: srv.Namespace(), Shards: 1}}
 	r.c.AddHook(r)
@@ -331,6 +356,12 @@ func (c cell) build(ms int64) (*world, string) {
 	if why := matrixTimers[c.timer](w, n); why != "" {
 		return nil, why
 	}
+	switch c.expires {
+	case "later":
+		n.record = lasting(n.record, w.started+life)
+	case "earlier":
+		n.record = lasting(n.record, w.started-anHour/2)
+	}
 	if c.other != nil {
 		return w, c.other.join(w, n)
 	}
@@ -446,7 +477,7 @@ func (e *entry) String() string {
 const matrixRigs = 3
 
 func TestMatrix(t *testing.T) {
-	all := append(cells(), pairs()...)
+	all := slices.Concat(cells(), pairs(), expiring())
 	var mu sync.Mutex
 	ruled, visited, wrong, checked := map[string]int{}, map[string]bool{}, 0, 0
 	work := make(chan cell, 100)

@@ -27,10 +27,12 @@ type change struct {
 // rule is a row of the table.
 type rule struct {
 	name  string
-	from  []string // the classes of states that it changes; see wider
-	but   []string // classes within these that it does not change
-	asked bool     // the caller, not the script, checks the state
-	lost  bool     // a settle whose claim Redis has lost: the score is the one before the claim
+	from  []string             // the classes of states that it changes; see wider
+	but   []string             // classes within these that it does not change
+	asked bool                 // the caller, not the script, checks the state
+	due   func(w *world) int64 // of a change that a notice refuses that has expired by then
+	few   bool                 // of a variant of another rule: only some cells are checked
+	lost  bool                 // a settle whose claim Redis has lost: the score is the one before the claim
 	call  func(r *rig, w *world, n *stored) (given string, err error)
 	to    func(c *change)
 	// also follows the call in all other states, which change nothing but the marker of the call's own claim. Nil = nothing.
@@ -63,6 +65,7 @@ func (r *rule) follow(before *world, class, given string) *world {
 		c.before = c.n.due
 	}
 	switch {
+	case r.due != nil && lapse(c.n.record) != 0 && lapse(c.n.record) <= max(r.due(w), w.now()):
 	case r.applies(class):
 		r.to(c)
 	case r.also != nil:
@@ -217,6 +220,7 @@ func (c *change) schedule(was float64, due int64, value string, attempt int, ane
 		c.n.due = float64(due) + now
 	}
 	c.n.near = false
+	c.n.looked = 0
 }
 
 // unlist removes a notice that is held from the list.
@@ -295,8 +299,38 @@ func next(record string) int {
 // birth is the generation of a notice that is created now.
 func (w *world) birth() int64 { return w.us - 1577836800_000_000 }
 
+// expires matches the head of a record that expires.
+var expires = regexp.MustCompile(`^{"due":\d+,"made":\d+(?:,"first":-?\d+)?,"expires":(\d+)`)
+
+// lapse is when a notice expires; 0 = never.
+func lapse(record string) int64 {
+	if m := expires.FindStringSubmatch(record); m != nil {
+		n, _ := strconv.ParseInt(m[1], 10, 64)
+		return n
+	}
+	return 0
+}
+
+// lasting is a record of the same notice that expires at a time, or never.
+func lasting(record string, at int64) string {
+	if m := expires.FindStringSubmatchIndex(record); m != nil {
+		return record[:m[2]] + strconv.FormatInt(at, 10) + record[m[3]:]
+	}
+	m := regexp.MustCompile(`^{"due":\d+,"made":\d+(?:,"first":-?\d+)?`).FindStringIndex(record)
+	if m == nil || at == 0 {
+		return record
+	}
+	return record[:m[1]] + `,"expires":` + strconv.FormatInt(at, 10) + record[m[1]:]
+}
+
+// life is how long after its due time a new notice of lastingTail expires.
+const life = 3 * anHour
+
 // created is the record of a new notice.
 func created(due, made int64, tail string) string {
+	if tail == lastingTail {
+		tail = fmt.Sprintf(`,"expires":%d`, due+life) + tail
+	}
 	return fmt.Sprintf(`{"due":%d,"made":%d%s`, due, made, tail)
 }
 

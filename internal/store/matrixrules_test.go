@@ -1,7 +1,9 @@
 package store
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -13,12 +15,14 @@ import (
 // This file calls the store's methods for each row of the table Transitions, and says by the model what follows.
 
 const (
-	step  = 70 * time.Second     // of a ladder
-	soon  = 2 * time.Hour        // when a notice is due that is given a new due time
-	claim = 90 * time.Second     // the lease of the calls
-	mine  = "i3-1"               // the token of the calls that claim
-	tail  = `,"text":"new"}`     // of a new notice
-	died  = int64(1700000000123) // when a restored letter died
+	step  = 70 * time.Second // of a ladder
+	soon  = 2 * time.Hour    // when a notice is due that is given a new due time
+	claim = 90 * time.Second // the lease of the calls
+	mine  = "i3-1"           // the token of the calls that claim
+	tail  = `,"text":"new"}` // of a new notice
+	// lastingTail is that of a new notice that expires; the record gets the time.
+	lastingTail = `,"text":"new","expires_after":10800000}`
+	died        = int64(1700000000123) // when a restored letter died
 )
 
 // scheduleCall schedules a notice with a delay, or due in the past.
@@ -36,6 +40,21 @@ func scheduleCall(mode Duplicate, delay time.Duration) func(r *rig, w *world, n 
 	}
 }
 
+// lastingCall schedules a notice that expires after its due time, or too early.
+func lastingCall(mode Duplicate, early bool) func(r *rig, w *world, n *stored) (string, error) {
+	return func(r *rig, w *world, n *stored) (string, error) {
+		q := Request{Key: n.key, OnDuplicate: mode, Delay: soon, Content: body("new")}
+		if q.ExpiresAfter = time.Duration(life) * time.Millisecond; early {
+			q.Expires, q.ExpiresAfter = time.UnixMilli(w.now()+anHour), 0
+		}
+		out, err := r.s.Schedule(r.ctx, partition, []Request{q})
+		if err == nil && !(early && errors.Is(out[0].Err, ErrExpires)) {
+			err = out[0].Err
+		}
+		return lastingTail, err
+	}
+}
+
 // amendCall changes a notice. The records that it is given are made from the stored one.
 func amendCall(op Amendment, when string, record func(w *world, n *stored) string) func(r *rig, w *world, n *stored) (string, error) {
 	return func(r *rig, w *world, n *stored) (string, error) {
@@ -45,6 +64,8 @@ func amendCall(op Amendment, when string, record func(w *world, n *stored) strin
 			a.when = "=" + strconv.FormatInt(w.now()-anHour, 10)
 		case "soon":
 			a.when = "+" + strconv.FormatInt(soon.Milliseconds(), 10)
+		case "soon, lasting":
+			a.when = fmt.Sprintf("+%d +%d", soon.Milliseconds(), life)
 		}
 		if record != nil {
 			a.record, a.was = record(w, n), n.record
@@ -54,12 +75,13 @@ func amendCall(op Amendment, when string, record func(w *world, n *stored) strin
 	}
 }
 
-// otherTail is the tail of a new notice.
+// otherTail is the tail of a new notice, lastTail that of one that expires.
 func otherTail(*world, *stored) string { return tail }
+func lastTail(*world, *stored) string  { return lastingTail }
 
 // changed is a record of the same notice with other content.
-func changed(w *world, _ *stored) string {
-	return fmt.Sprintf(`{"due":%d,"made":%d,"text":"new","n":1,"redriven":1}`, w.now()-minute, made)
+func changed(w *world, n *stored) string {
+	return lasting(fmt.Sprintf(`{"due":%d,"made":%d,"text":"new","n":1,"redriven":1}`, w.now()-minute, made), lapse(n.record))
 }
 
 func claimCall(token string) func(r *rig, w *world, n *stored) (string, error) {
@@ -182,8 +204,16 @@ func cancelled(c *change) {
 	c.finish(float64(c.now())+0.5, 0)
 }
 
+// retired is cancelled without an entry in the outbox.
+func retired(c *change) {
+	c.unlist()
+	c.leave()
+	c.disarm(c.n.due)
+	c.finish(float64(c.now())+0.5, 0)
+}
+
 // soonDue is the due time that the calls give.
-func (c *change) soonDue() int64 { return c.after(soon.Milliseconds()) }
+func (w *world) soonDue() int64 { return w.after(soon.Milliseconds()) }
 
 // move gives a notice another due time and a position by it.
 func (c *change) move(due int64) {
@@ -395,6 +425,31 @@ func recoverCall(r *rig, _ *world, _ *stored) (string, error) {
 	return "", err
 }
 
+func expireCall(r *rig, _ *world, _ *stored) (string, error) {
+	_, err := r.s.Sweep(r.ctx, partition, Lease{mine, claim}, SweepOptions{Expired: true, Limit: 10})
+	return "", err
+}
+
+// expired claims a notice that has expired, whatever its sequence. One that is claimed gets another look when its claim ends.
+func expired(c *change) {
+	was := c.n.due
+	switch at := lapse(c.n.record); {
+	case at == 0 || at > c.now() || was == 0:
+	case claimed(was) && was > float64(c.now()) && c.n.parked == 0:
+		c.n.looked = int64(math.Floor(was)) + 1
+	case c.n.token != "":
+		c.n.looked = max(int64(math.Floor(was))+1, c.now()+50)
+	default:
+		c.unlist()
+		c.disarm(was)
+		count := 1.0
+		if claimed(was) {
+			count += fraction(was) * 1024
+		}
+		c.lease(mine, count)
+	}
+}
+
 func takeOverCall(r *rig, _ *world, _ *stored) (string, error) {
 	_, err := r.s.TakeOver(r.ctx, partition, Lease{mine, claim}, TakeOverOptions{Holder: "i1", Longest: 2 * time.Minute, Limit: 10})
 	return "", err
@@ -413,6 +468,15 @@ func restoreCall(isDead bool) func(r *rig, w *world, n *stored) (string, error) 
 		_, err := r.s.Restore(r.ctx, partition, []Letter{l})
 		return string(AppendRecord(nil, x)), err
 	}
+}
+
+// restoreLasting restores a pending notice that expires.
+func restoreLasting(r *rig, w *world, n *stored) (string, error) {
+	x := &notice.Notice{Key: n.key, Route: prefix, Made: notice.Made(made), Due: time.UnixMilli(w.started + anHour).UTC(),
+		Content: body("b"), AttemptsMade: 2}
+	x.Expires = time.UnixMilli(w.started + life).UTC()
+	_, err := r.s.Restore(r.ctx, partition, []Letter{{Notice: x}})
+	return string(AppendRecord(nil, x)), err
 }
 
 func restoredDead(c *change) {
@@ -465,6 +529,7 @@ func settles() (list []rule) {
 var rules = slices.Concat([]rule{
 	{name: "schedule", from: []string{"absent", "without a record"}, call: scheduleCall(Reject, soon),
 		to: replaced((*change).soonDue)},
+	{name: "tick", few: true, from: []string{"absent", "without a record"}, call: tickCall, to: replaced((*change).soonDue)},
 	{name: "schedule in the past", from: []string{"absent", "without a record"}, call: scheduleCall(Keep, 0),
 		to: replaced((*change).pastDue)},
 	{name: "replace", from: append(living, "delivered", "cancelled", "taken", "absent", "tombstone"), call: scheduleCall(Replace, soon),
@@ -473,29 +538,48 @@ var rules = slices.Concat([]rule{
 		call: scheduleCall(Replace, 0), to: replaced((*change).pastDue)},
 	{name: "replace in an old shard", from: append(living, "delivered", "cancelled"), call: amendCall(replace, "soon", otherTail),
 		to: func(c *change) { c.replaceBy(c.soonDue(), 0, c.part()) }},
+	{name: "schedule one that expires", few: true, from: []string{"absent", "without a record"}, call: lastingCall(Reject, false),
+		to: replaced((*change).soonDue)},
+	{name: "replace by one that expires", few: true, from: append(living, "delivered", "cancelled", "taken", "absent", "tombstone"),
+		call: lastingCall(Replace, false), to: replaced((*change).soonDue)},
+	{name: "replace in an old shard by one that expires", few: true, from: append(living, "delivered", "cancelled"),
+		call: amendCall(replace, "soon, lasting", lastTail), to: func(c *change) { c.replaceBy(c.soonDue(), 0, c.part()) }},
+	{name: "replace by one that expires too early", few: true, call: lastingCall(Replace, true)},
 
 	{name: "claim", from: []string{"due"}, call: claimCall(mine), to: claims(mine, false), also: tidied},
 	{name: "claim early", from: []string{"due", "postponed"}, call: claimEarlyCall, to: claimedEarly, also: tidied},
 	{name: "renew", from: []string{"claimed", "due"}, call: claimCall(ours), to: renewed, also: tidied},
 	{name: "recover", from: []string{"claimed"}, call: recoverCall, to: renewed},
+	{name: "expire", from: append(living, "delivered", "cancelled"), call: expireCall, to: expired},
 	{name: "take over", from: []string{"claimed"}, call: takeOverCall, to: takenOver},
 
 	{name: "cancel", from: living, call: amendCall(Cancel, "", nil), to: cancelled},
 	{name: "purge", from: []string{"dead"}, call: amendCall(Purge, "", nil), to: cancelled},
-	{name: "reschedule", from: []string{"pending"}, call: amendCall(Reschedule, "soon", nil), to: reschedule((*change).soonDue)},
-	{name: "reschedule into the past", from: []string{"pending"}, call: amendCall(Reschedule, "past", nil), to: reschedule((*change).pastDue)},
-	{name: "fire", from: []string{"pending"}, call: amendCall(Fire, "", nil), to: fire},
-	{name: "redrive", from: []string{"dead"}, call: amendCall(Redrive, "soon", nil), to: redrive((*change).soonDue)},
-	{name: "redrive now", from: []string{"dead"}, call: amendCall(Redrive, "+0", nil), to: redrive((*change).pastDue)},
+	{name: "retire", from: []string{"dead"}, call: amendCall(retire, "", nil), to: retired},
+	{name: "reschedule", from: []string{"pending"}, due: (*world).soonDue, call: amendCall(Reschedule, "soon", nil),
+		to: reschedule((*change).soonDue)},
+	{name: "reschedule into the past", from: []string{"pending"}, due: (*world).now,
+		call: amendCall(Reschedule, "past", nil), to: reschedule((*change).pastDue)},
+	{name: "fire", from: []string{"pending"}, due: (*world).now, call: amendCall(Fire, "", nil), to: fire},
+	{name: "redrive", from: []string{"dead"}, due: (*world).soonDue, call: amendCall(Redrive, "soon", nil),
+		to: redrive((*change).soonDue)},
+	{name: "redrive now", from: []string{"dead"}, due: (*world).now, call: amendCall(Redrive, "+0", nil), to: redrive((*change).pastDue)},
 	{name: "reopen", from: []string{"delivered"}, call: amendCall(reopen, "soon", changed), to: reopened},
 	{name: "reopen as dead", from: []string{"delivered"}, call: amendCall(reopen, "dead 230", changed), to: reopenedDead},
-	{name: "resend", from: []string{"dead", "delivered"}, call: amendCall(resend, "+0", changed), to: resent},
+	{name: "resend", from: []string{"dead", "delivered"}, due: (*world).now, call: amendCall(resend, "+0", changed), to: resent},
 	{name: "readdress", from: []string{"pending", "dead"}, call: amendCall(readdress, "", changed), to: readdressed},
-	{name: "readdress with a due time", from: []string{"pending"}, call: amendCall(readdress, "soon", changed), to: rescheduledAt},
+	{name: "readdress with a due time", from: []string{"pending"}, due: (*world).soonDue,
+		call: amendCall(readdress, "soon", changed), to: rescheduledAt},
 	{name: "settle from history as delivered", from: living, call: amendCall(settleKnown, "delivered", changed), to: fromHistory(0)},
 	{name: "settle from history as cancelled", from: living, call: amendCall(settleKnown, "cancelled", changed), to: fromHistory(0.5)},
 
 	{name: "restore a dead letter", from: []string{"absent", "tombstone", "cancelled", "without a record"}, call: restoreCall(true),
 		to: restoredDead},
+	{name: "restore one that expires", few: true, from: []string{"absent", "tombstone", "without a record"}, call: restoreLasting,
+		to: restored},
+	{name: "redrive with an expiry", few: true, from: []string{"dead"}, call: amendCall(Redrive, "soon, lasting", nil), to: func(c *change) {
+		c.n.record = lasting(c.n.record, c.soonDue()+life)
+		redrive((*change).soonDue)(c)
+	}},
 	{name: "restore", from: []string{"absent", "tombstone", "without a record"}, call: restoreCall(false), to: restored},
 }, settles(), scripts)

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/wire"
 )
 
 // The rows of the table Transitions whose scripts have callers in other packages, or no caller that changes a single notice. The calls
@@ -21,6 +22,27 @@ import (
 
 // timeKey gets the time that a script has read, and is deleted after the call.
 const timeKey = "matrix:time"
+
+// tickCall stores a notice as the occurrence of a definition, which is deleted afterwards: the model knows only notices.
+func tickCall(r *rig, w *world, n *stored) (string, error) {
+	names, key := []string{r.s.space.Recurring(partition), r.s.space.Ticks(partition), r.s.space.Definitions(partition)}, "app1:a:b:definition"
+	if err := errors.Join(r.c.HSet(r.ctx, names[0], key, "{}\n{}").Err(), r.c.ZAdd(r.ctx, names[1], redis.Z{Member: key}).Err()); err != nil {
+		return "", err
+	}
+	args := []any{r.s.space.ClaimPrefix(0), r.s.space.Wake(), partition.Wake(), r.s.Timers.Mode(prefix), "", keys.AppendDigest(nil, n.key),
+		key, "{}", "{1}", "{2}", "", "", n.key, fmt.Sprintf("r+%d", soon.Milliseconds()), tail}
+	call := creation{Partition: partition, since: r.s.Sight(), args: args}
+	v, err := r.s.w.List(tickScript.Op, r.s.Layout.Call(r.ctx, tickScript, r.s.space.Base(0), call.prepare(r.s)))
+	v = r.s.Foreign(prefix, v)
+	if err == nil && r.s.o.Cluster {
+		due, _ := v[1].(int64)
+		r.s.Timers.arm(r.ctx, prefix, []timer{{key: n.key, due: due, attempt: 1}}, wire.Micros(v[0]))
+	}
+	if text := r.c.HGet(r.ctx, names[0], key).Val(); err == nil && text != "{1}\n{}" && text != "{2}\n{}" { // stored, or occupied
+		err = fmt.Errorf("the definition is %q", text)
+	}
+	return tail, errors.Join(err, r.c.Del(r.ctx, names...).Err())
+}
 
 // clocked makes the time of a script known, also of one that does not return it.
 const clocked = `
@@ -73,6 +95,15 @@ func produceCall(mode, when string) func(r *rig, w *world, n *stored) (string, e
 	}
 }
 
+// produceLasting schedules a notice that expires.
+func produceLasting(r *rig, w *world, n *stored) (string, error) {
+	ks := append(r.space.States(partition), n.key)
+	if w.cluster() {
+		ks = ks[:4]
+	}
+	return lastingTail, r.script("../../deploy/schedule.lua", ks, n.key, "+7200000", "replace", "new", "", "", "", fmt.Sprintf("+%d", life))
+}
+
 // produced is what the script of producers does: as the service, but it reports no keys of other programs and sets no timer in a cluster.
 func produced(to func(c *change)) func(c *change) {
 	return func(c *change) {
@@ -96,7 +127,7 @@ func (w *world) handTo() string {
 func (w *world) released() int64 { return w.started + anHour/2 }
 
 func releaseCall(r *rig, w *world, _ *stored) (string, error) {
-	return "", r.script("../holds/lua/release.lua", []string{r.space.Shadow(partition)}, "p1", w.released(), 1000, "0.5", "0", 10,
+	return "", r.script("../receivers/lua/release.lua", []string{r.space.Shadow(partition)}, "p1", w.released(), 1000, "0.5", "0", 10,
 		r.space.Wake(), partition.Wake())
 }
 
@@ -109,7 +140,7 @@ func release(c *change) {
 }
 
 func forgetCall(r *rig, _ *world, n *stored) (string, error) {
-	return "", r.script("../erase/lua/delete.lua", r.space.States(partition), n.key)
+	return "", r.script("../jobs/lua/delete.lua", r.space.States(partition), n.key)
 }
 
 func forget(c *change) {
@@ -150,8 +181,17 @@ func (w *world) add(name string, e *entry) {
 
 // adoptCall turns the timer of a notice into a notice, moves it to the timer's expiry, or cancels it. In a cluster, and if the key is
 // none that could be adopted, the script does not check the timer.
-func adoptCall(op string) func(r *rig, w *world, n *stored) (string, error) {
+func adoptCall(op string, lasts bool) func(r *rig, w *world, n *stored) (string, error) {
 	return func(r *rig, w *world, n *stored) (string, error) {
+		tail := tail
+		till := ""
+		if lasts {
+			till = strconv.FormatInt(w.adoptedDue(n)+life, 10)
+			tail = `,"expires":` + till + lastingTail
+		}
+		if op != "a" {
+			tail = till
+		}
 		p := w.names[n.key]
 		check, digest, score := "1", fmt.Sprintf("%x", sha1.Sum([]byte(p.text))), ""
 		if p.text == "" || p.until.at == 0 || w.cluster() {
@@ -212,6 +252,9 @@ func adoptMove(c *change) {
 	due := c.adoptedDue(c.n)
 	c.unlist()
 	c.join(due, madeIn(c.n.record), 0)
+	if c.given != "" {
+		c.n.record = lasting(c.n.record, due+life)
+	}
 	c.n.record = redated(c.n.record, due)
 	c.n.due, c.n.near = float64(due), false
 }
@@ -227,7 +270,7 @@ func adoptCancel(c *change) {
 func replayCall(anew string, delay int64) func(r *rig, w *world, n *stored) (string, error) {
 	return func(r *rig, w *world, n *stored) (string, error) {
 		ks := append(append([]string{r.space.Base(0) + "progress"}, r.space.States(partition)...), r.space.Layout(0))
-		return tail, r.script("../replay/lua/replay.lua", ks, r.space.Wake(), 0, anew, minute, 1, prefix, r.s.Timers.Mode(prefix),
+		return tail, r.script("../jobs/lua/replay.lua", ks, r.space.Wake(), 0, anew, minute, 1, prefix, r.s.Timers.Mode(prefix),
 			1, n.key, 1, made, delay, tail)
 	}
 }
@@ -262,7 +305,7 @@ func replay(anew bool, delay int64) func(c *change) {
 		c.n.dead, c.n.settled = 0, 0
 		c.schedule(0, due, "0", 1, false, untimed)
 		c.n.record = created(due, generation, c.given)
-		if c.cluster() && due > c.now() { // package replay sets the timer
+		if c.cluster() && due > c.now() { // package jobs sets the timer
 			delete(c.names, c.n.key)
 			c.foreign = 0
 			if p, had := c.start.names[c.n.key]; had {
@@ -400,14 +443,21 @@ func marked(c *change) {
 	c.add("elsewhere", &entry{kind: "hash", hash: map[string]string{c.n.key: "?"}})
 }
 
-// arriving is a notice of the subject's key that is imported: a later generation, and held if pause is not empty.
+// arriving is a notice of the subject's key that is imported: a later generation, and held if pause is not empty, or one that expires.
 func arriving(w *world, pause string) (due int64, score float64, position, record string) {
 	due = w.started + anHour
-	if score = float64(due); pause != "" {
+	record = fmt.Sprintf(`{"due":%d,"made":%d,"text":"new"}`, due, made+1)
+	switch score = float64(due); pause {
+	case "":
+	case lasts:
+		record = lasting(record, due+life)
+	default:
 		score += paused
 	}
-	return due, score, positionAt(due, made+1, 1), fmt.Sprintf(`{"due":%d,"made":%d,"text":"new"}`, due, made+1)
+	return due, score, positionAt(due, made+1, 1), record
 }
+
+const lasts = "expires" // instead of a pause
 
 // importCall imports a notice from another shard, or from another Redis.
 func importCall(far bool, pause string) func(r *rig, w *world, n *stored) (string, error) {
@@ -417,7 +467,7 @@ func importCall(far bool, pause string) func(r *rig, w *world, n *stored) (strin
 		if w.ordered() {
 			what += "@" + position
 		}
-		if pause != "" {
+		if pause != "" && pause != lasts {
 			what += "~" + pause
 		}
 		mode, ks := "", append(r.space.States(partition), r.space.Layout(0))
@@ -441,10 +491,10 @@ func imported(far bool, pause string) func(c *change) {
 		}
 		c.put(position)
 		c.n.record, c.n.due, c.n.near, c.n.dead, c.n.settled = record, score, false, 0, 0
-		if far && pause == "" && !c.armMoved(due) {
+		if far && fraction(score) == 0 && !c.armMoved(due) {
 			c.n.due = score + untimed
 		}
-		if pause != "" {
+		if fraction(score) == paused {
 			c.n.pause, c.n.listed = pause, score
 		}
 	}
@@ -502,14 +552,20 @@ var scripts = []rule{
 		call: produceCall("replace", "+7200000"), to: produced(replaced((*change).soonDue))},
 	{name: "replace by a producer in the past", from: append(living, "delivered", "cancelled", "taken", "absent", "tombstone"),
 		call: produceCall("replace", "past"), to: produced(replaced((*change).pastDue))},
+	{name: "replace by a producer by one that expires", few: true, from: append(living, "delivered", "cancelled", "taken", "absent",
+		"tombstone"), call: produceLasting, to: produced(replaced((*change).soonDue))},
 	{name: "release", from: []string{"pending"}, call: releaseCall, to: release},
 	{name: "forget", from: []string{"dead", "delivered", "cancelled", "taken", "absent", "tombstone"}, call: forgetCall, to: forget},
 	{name: "trim", from: []string{"delivered", "cancelled"}, call: trimCall, to: trimmed},
 	{name: "bury", from: []string{"delivered", "cancelled"}, call: buryCall, to: buried},
-	{name: "adopt new", from: append(living, "delivered", "cancelled", "taken", "absent", "tombstone"), call: adoptCall("a"), to: adoptNew},
+	{name: "adopt new", from: append(living, "delivered", "cancelled", "taken", "absent", "tombstone"), call: adoptCall("a", false),
+		to: adoptNew},
+	{name: "adopt new that expires", few: true, from: append(living, "delivered", "cancelled", "taken", "absent", "tombstone"),
+		call: adoptCall("a", true), to: adoptNew},
+	{name: "adopt move with an expiry", few: true, from: []string{"pending"}, asked: true, call: adoptCall("m", true), to: adoptMove},
 	{name: "adopt fill", from: []string{"without a body"}, asked: true, call: fillCall, to: filled},
-	{name: "adopt move", from: []string{"pending"}, asked: true, call: adoptCall("m"), to: adoptMove},
-	{name: "adopt cancel", from: []string{"pending"}, asked: true, call: adoptCall("c"), to: adoptCancel},
+	{name: "adopt move", from: []string{"pending"}, asked: true, call: adoptCall("m", false), to: adoptMove},
+	{name: "adopt cancel", from: []string{"pending"}, asked: true, call: adoptCall("c", false), to: adoptCancel},
 	{name: "replay", from: []string{"absent", "tombstone", "delivered", "dead", "taken", "without a record"}, call: replayCall("0", 0),
 		to: replay(false, 0), also: notReplayed},
 	{name: "replay for later", from: []string{"absent", "tombstone", "delivered", "dead", "taken", "without a record"},
@@ -533,6 +589,7 @@ var scripts = []rule{
 	{name: "rehome", from: append(away, "absent", "tombstone"), call: rehomeCall, to: rehomed},
 	{name: "import", from: arrives, call: importCall(false, ""), to: imported(false, ""), also: stays},
 	{name: "import of a held notice", from: arrives, call: importCall(false, "p3"), to: imported(false, "p3"), also: stays},
+	{name: "import of one that expires", few: true, from: arrives, call: importCall(false, lasts), to: imported(false, lasts), also: stays},
 	{name: "import from another Redis", from: append(arrives, "pending"), but: []string{"ahead"}, call: importCall(true, ""),
 		to: imported(true, ""), also: stays},
 }

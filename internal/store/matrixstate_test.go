@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -25,6 +26,7 @@ type stored struct {
 	pause                 string // in the list of held notices; "" = it is not in there
 	listed                float64
 	position              string // "" = none
+	looked                int64  // when the service looks at a notice that had expired when it was claimed; 0 = when it expires
 }
 
 // expiry is when a key expires, in Unix ms; 0 = never. It is exact unless the script gives a number of ms, which Redis adds to
@@ -162,6 +164,9 @@ func (w *world) keys(base string) database {
 		d.score(in("dead"), key, n.dead, false)
 		d.score(in("settled"), key, n.settled, false)
 		d.score(in("waiting"), key, n.parked, false)
+		if at := lapse(n.record); at != 0 && n.due != 0 {
+			d.score(in("expiring"), key, float64(cmp.Or(n.looked, at)), false)
+		}
 		if n.token != "" {
 			e := d.at(base+"claim:"+key, "string")
 			e.text, e.until = n.token, n.until

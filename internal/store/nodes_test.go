@@ -11,7 +11,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -20,7 +20,7 @@ import (
 // is served all the while.
 func lacking(t *testing.T) (c *redis.ClusterClient, lose, regain func(names ...string)) {
 	t.Helper()
-	srv := redistest.Start(t, redistest.WithConfig("cluster-enabled yes", "cluster-require-full-coverage no"))
+	srv := testkit.StartRedis(t, testkit.WithConfig("cluster-enabled yes", "cluster-require-full-coverage no"))
 	ctx, own := t.Context(), srv.Client()
 	if err := own.ClusterAddSlotsRange(ctx, 0, 16383).Err(); err != nil {
 		t.Fatal(err)

@@ -145,8 +145,7 @@ func (s *Store) scheduleOver(ctx context.Context, p keys.Partition, r *Request) 
 		return r.kept(f), false
 	}
 
-	n := notice.Notice{Content: r.Content, Client: r.Client}
-	a := amended{key: r.Key, when: string(appendWhen(nil, r.Due, r.Delay)), record: string(n.AppendTail(nil))}
+	a := amended{key: r.Key, when: string(appendExpiry(appendWhen(nil, r.Due, r.Delay), r.Content.Expiry())), record: string(r.newTail(nil))}
 	c, err := s.amendOne(ctx, keys.Partition{Prefix: f.Route, Shard: p.Shard}, replace, a)
 	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
 		return Reply{Err: err}, false

@@ -16,7 +16,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // ordered makes the route of partition ordered in every place; with block, dead letters hold back their
@@ -62,7 +62,7 @@ func (s *Store) sequences(ctx context.Context, c redis.UniversalClient, p keys.P
 		}
 		return m
 	}
-	is, err := redistest.ReadSequences(ctx, c, s.space.Base(p.Shard), p.Prefix)
+	is, err := testkit.ReadSequences(ctx, c, s.space.Base(p.Shard), p.Prefix)
 	if err != nil {
 		return q, err
 	}
@@ -245,7 +245,7 @@ func (w *orderWorld) change(t *rapid.T) string {
 	switch {
 	case err != nil && !errors.Is(err, ErrNotFound):
 	case what == "resend" && found:
-		_, err = w.s.Resend(w.ctx, f)
+		_, err = w.s.Resend(w.ctx, f, notice.Expiry{})
 	case what == "reopen" && found:
 		x := Settlement{Claim: Claim{Notice: f.Notice, Shard: f.Shard}, Ending: rapid.SampledFrom([]Ending{EndRetry, EndDead}).Draw(t, "to"),
 			After: when.Delay}
@@ -438,7 +438,7 @@ func TestUnorderedRoutesHaveNoSequences(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.end(t, Settlement{Claim: s.take(t, k, "t"), Ending: EndDead})
-	if found := redistest.SequenceKeys(c.Keys(ctx, srv.Namespace()+":{0}:*").Val()); len(found) > 0 {
+	if found := testkit.SequenceKeys(c.Keys(ctx, srv.Namespace()+":{0}:*").Val()); len(found) > 0 {
 		t.Errorf("Redis has %q", found)
 	}
 }

@@ -35,7 +35,7 @@ func TestCountsOfParkedNotices(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	head := s.take(t, "app1:shop:created:O1", "t")
-	if n := count(); n.Pending != 3 || !n.NextDue.IsZero() {
+	if n := count(); n.Pending != 3 || n.Due != [3]int64{} || !n.NextDue.IsZero() {
 		t.Errorf("one is in flight and the others are parked: %+v", n)
 	}
 	s.end(t, Settlement{Claim: head, Ending: EndDelivered})

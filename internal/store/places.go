@@ -243,11 +243,16 @@ func (s *Layout) looked(ctx context.Context, n int, before, open *[]int) error {
 	return nil
 }
 
-// occupied returns which of some places hold notices or tombstones.
+// occupied returns which of some places hold notices, tombstones or definitions of recurring notices.
 func (s *Layout) occupied(ctx context.Context, places []int) (some []int, err error) {
 	some = []int{}
 	for _, place := range places {
-		holds, err := s.AnyOf(ctx, append(s.records(place), s.space.Tombstones(place)))
+		names := append(s.records(place), s.space.Tombstones(place))
+		for _, p := range s.Prefixes() {
+			names = append(names, s.space.Recurring(keys.Partition{Prefix: p, Shard: place}))
+		}
+
+		holds, err := s.AnyOf(ctx, names)
 		if err != nil {
 			return nil, err
 		}
@@ -291,7 +296,8 @@ func (s *Layout) noteWhole(ctx context.Context, v *LayoutView) error {
 		if place < v.first {
 			names = append(names, s.space.Moving(place), s.space.Tombstones(place))
 			for _, p := range v.Prefixes {
-				names = append(names, s.space.Records(keys.Partition{Prefix: p, Shard: place}))
+				at := keys.Partition{Prefix: p, Shard: place}
+				names = append(names, s.space.Records(at), s.space.Recurring(at))
 			}
 		}
 		layouts = append(layouts, s.space.Layout(place))

@@ -17,7 +17,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 //go:generate go test -count 1 -run TestProducersScriptIsGenerated . -update
@@ -135,7 +135,7 @@ func dump(t *testing.T, c *redis.Client, namespace string) map[string]string {
 // The script in deploy/ writes the same data as a call of the API.
 func TestTheProducersScriptWritesWhatTheStoreWrites(t *testing.T) {
 	t.Parallel()
-	mine, theirs := redistest.Shared(t), redistest.Shared(t)
+	mine, theirs := testkit.SharedRedis(t), testkit.SharedRedis(t)
 	a, b := on(t, mine.URL(), mine.Namespace()), on(t, theirs.URL(), theirs.Namespace())
 	p := newProducer(t, b)
 	ctx := t.Context()
@@ -328,7 +328,7 @@ func TestTheProducersScriptRefuses(t *testing.T) {
 		want string
 	}{
 		{four[:3], []any{key, "+0", "reject", ""}, "4 or 5 keys"},
-		{p.keys(key), []any{key, "+0", "reject"}, "4 to 7 arguments"},
+		{p.keys(key), []any{key, "+0", "reject"}, "4 to 8 arguments"},
 		{append([]string{"notifier:shadow:app1"}, four[1:]...), []any{key, "+0", "reject", ""}, "the first key is not"},
 		{[]string{four[0], four[2], four[1], four[3]}, []any{key, "+0", "reject", ""}, "key 2 is not"},
 		{s.space.States(keys.Partition{Prefix: prefix, Shard: 1}), []any{key, "+0", "reject", ""}, "no shard {1}"},
@@ -346,7 +346,11 @@ func TestTheProducersScriptRefuses(t *testing.T) {
 		{four, []any{key, "+0", "reject", "", "", "http://a b"}, "the url"},
 		{four, []any{key, "+0", "reject", "", "", "", `m17","url":"http://x`}, "the audience"},
 		{four, []any{key, "+0", "reject", "", "", "", strings.Repeat("m", 129)}, "the audience"},
-		{four, []any{key, "+0", "reject", "", "", "", "m17", ""}, "4 to 7 arguments"},
+		{four, []any{key, "+0", "reject", "", "", "", "m17", "", ""}, "4 to 8 arguments"},
+		{four, []any{key, "+0", "reject", "", "", "", "", "5m"}, "expires is not"},
+		{four, []any{key, "+0", "reject", "", "", "", "", "+0"}, "expires is not"},
+		{four, []any{key, "+0", "reject", "", "", "", "", "+315360000001"}, "expires is not"},
+		{four, []any{key, "+0", "reject", "", "", "", "", "=1700000000000"}, "before it is due"},
 	} {
 		if err := p.Run(ctx, c, x.keys, x.args...).Err(); err == nil || !strings.HasPrefix(err.Error(), "NOTIFIER ") ||
 			!strings.Contains(err.Error(), x.want) {

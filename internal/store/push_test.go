@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/node"
 	"notifier/internal/notice"
 	"notifier/internal/wire"
 )
@@ -92,7 +91,7 @@ func TestPushToAnUnavailableNodeIsUnanswered(t *testing.T) {
 	}{
 		{"no connection", &net.OpError{Op: "dial", Err: errors.New("connection refused")}, false},
 		{"no room in the pool", redis.ErrPoolTimeout, false},
-		{"the node does not answer", &node.AwayError{Addr: "a:1"}, false},
+		{"the node does not answer", &wire.AwayError{Addr: "a:1"}, false},
 		{"a disk that cannot be written", wire.Refusal("MISCONF Errors writing to the AOF file"), false},
 		{"the same in a script of Redis 6", wire.Refusal("ERR Error running script (call to f_1): @user_script:9: -MISCONF Errors writing"),
 			false},

@@ -14,7 +14,7 @@ import (
 func (s *Store) Readdress(ctx context.Context, f Found, n *notice.Notice, when *When) (Change, error) {
 	a := amended{key: n.Key, record: string(AppendRecord(nil, n)), was: f.record}
 	if when != nil {
-		a.when = string(appendWhen(nil, when.Due, when.Delay))
+		a.when = string(when.append(nil))
 	}
 
 	return s.amendOne(ctx, keys.Partition{Prefix: n.Route, Shard: f.Shard}, readdress, a)

@@ -18,7 +18,7 @@ import (
 )
 
 // The paused receivers and the limits of receivers are in one hash, which decides while it can be read.
-// Each shard has a copy in its own slot. Package holds defines the fields and values.
+// Each shard has a copy in its own slot. Package receivers defines the fields and values.
 
 // MaxReceivers is the maximum number of entries in the hash.
 const MaxReceivers = 10_000
@@ -161,7 +161,7 @@ func (s *Layout) receiverValues(ctx context.Context, name string) (values map[st
 
 // ReceiverChange is a change of one entry.
 type ReceiverChange struct {
-	// Field names the entry, such as host/shop.example/app1 (see package holds).
+	// Field names the entry, such as host/shop.example/app1 (see package receivers).
 	Field string
 	// Value is the entry's JSON object without its first members, the time of the change and the client. An empty
 	// value deletes the entry.

@@ -8,14 +8,14 @@ import (
 	"testing"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
 // receiverLayout is a layout of several shards.
 func receiverLayout(t *testing.T, shards int) *Layout {
 	t.Helper()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	w := wire.New(wire.Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace(), Shards: shards}})
 	s := NewLayout(w, LayoutOptions{Prefixes: []string{"app1"}})
 	if err := s.Learn(t.Context()); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -53,7 +53,7 @@ func TestARefusedEntryHarmsNoOther(t *testing.T) {
 // that may do anything.
 func withoutTimers(t *testing.T) (*Store, *redis.Client) {
 	t.Helper()
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	c := srv.Client()
 	if err := c.ACLSetUser(t.Context(), "svc", "on", ">password", "~"+srv.Namespace()+":*", "&*", "+@all").Err(); err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"time"
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
@@ -18,9 +17,9 @@ func Again(n *notice.Notice, ending int) *notice.Notice {
 }
 
 // Resend schedules a delivered or dead notice again, due now. Nothing is changed if the notice
-// differs from f, has moved, or its key has a producer's timer; call Find again then.
-func (s *Store) Resend(ctx context.Context, f Found) (Change, error) {
+// differs from f, has moved, or its key has a producer's timer; call Find again then. x changes when it expires.
+func (s *Store) Resend(ctx context.Context, f Found, x notice.Expiry) (Change, error) {
 	n := Again(f.Notice, f.Ending())
-	a := amended{key: n.Key, when: string(appendWhen(nil, time.Time{}, 0)), record: string(AppendRecord(nil, n)), was: f.record}
+	a := amended{key: n.Key, when: string(When{Expires: x}.append(nil)), record: string(AppendRecord(nil, n)), was: f.record}
 	return s.amendOne(ctx, keys.Partition{Prefix: n.Route, Shard: f.Shard}, resend, a)
 }

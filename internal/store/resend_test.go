@@ -26,7 +26,7 @@ func (s *Store) finish(t *testing.T, key string, e Ending) Found {
 
 func (s *Store) resend(t *testing.T, f Found) Change {
 	t.Helper()
-	c, err := s.Resend(t.Context(), f)
+	c, err := s.Resend(t.Context(), f, notice.Expiry{})
 	if err != nil {
 		t.Fatal(err)
 	}

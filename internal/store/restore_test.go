@@ -13,7 +13,7 @@ import (
 	"notifier/internal/notice"
 )
 
-// erase deletes a finalized notice, as package erase does.
+// erase deletes a finalized notice, as package jobs does.
 func (s *Store) erase(t *testing.T, p keys.Partition, key string) {
 	t.Helper()
 	_, err := s.c.Pipelined(t.Context(), func(pipe redis.Pipeliner) error {

@@ -132,10 +132,9 @@ func (s *Store) creating(b *Batch) *wire.Args {
 		r := &b.Requests[i]
 		a.Text(r.Key)
 		a.Buf = append(a.Buf, r.OnDuplicate.mode())
-		a.Buf = appendWhen(a.Buf, r.Due, r.Delay)
+		a.Buf = appendExpiry(appendWhen(a.Buf, r.Due, r.Delay), r.Content.Expiry())
 		a.End()
-		n := notice.Notice{Content: r.Content, Client: r.Client}
-		a.Buf = n.AppendTail(a.Buf)
+		a.Buf = r.newTail(a.Buf)
 		a.End()
 	}
 
@@ -284,10 +283,18 @@ func markUnconfirmed(replies []Reply, err error) (n int) {
 func (s *Store) scheduled(r *Request, prefix string, v any, now time.Time) (reply Reply, was string) {
 	created := func(due int64, made notice.Made) Reply {
 		n := &notice.Notice{Key: r.Key, Route: prefix, Made: made, Due: time.UnixMilli(due).UTC(), Content: r.Content, Client: r.Client}
+		if n.ExpiresAfter > 0 {
+			n.Expires = n.Due.Add(n.ExpiresAfter.Truncate(time.Millisecond))
+		}
+
 		return Reply{Found: Found{Notice: n, State: notice.Scheduled}, Created: true}
 	}
 	switch v := v.(type) {
 	case int64:
+		if v < 0 {
+			return Reply{Err: ErrExpires}, ""
+		}
+
 		return created(v, notice.MadeAt(now)), ""
 	case string:
 		text, rest, _ := strings.Cut(v, " ")

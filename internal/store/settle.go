@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -43,7 +44,7 @@ type Settlement struct {
 	Death *Death
 	// KeepRecord leaves the record unchanged; only for EndPostponed.
 	KeepRecord bool
-	// Pause lists the notice as held by that pause of its receiver; only for EndPostponed. See package holds.
+	// Pause lists the notice as held by that pause of its receiver; only for EndPostponed. See package receivers.
 	Pause string
 }
 
@@ -127,7 +128,12 @@ const settleBytes = 500
 // settle is one call of Settle.
 func (s *Store) settle(ctx context.Context, p keys.Partition, list []Settlement) ([]Settled, error) {
 	ks := s.space.States(p)
-	a := wire.NewArgs(s.space.ClaimPrefix(p.Shard), s.space.Wake(), p.Wake(), s.Timers.Mode(p.Prefix), s.Retains(), "")
+	keep := s.Retains()
+	if slices.ContainsFunc(list, func(t Settlement) bool { return !t.Claim.Expires.IsZero() }) {
+		keep += "e"
+	}
+
+	a := wire.NewArgs(s.space.ClaimPrefix(p.Shard), s.space.Wake(), p.Wake(), s.Timers.Mode(p.Prefix), keep, "")
 	defer a.Free()
 	a.Number(int64(len(list)))
 	for i := range list {
@@ -216,24 +222,7 @@ func (t *Settlement) append(a *wire.Args, ks []string) []string {
 	}
 
 	a.End()
-	coming := n.NextAttempt()
-	if t.Ending == EndHanded {
-		coming = n.AttemptsMade // the report is on the attempt just counted
-	}
-
-	a.Buf = append(append(append(append(a.Buf, t.Claim.score...), ' '), t.Claim.before...), ' ')
-	a.Buf = append(strconv.AppendInt(a.Buf, int64(n.Made), 10), ' ')
-	a.Buf = append(strconv.AppendInt(a.Buf, (t.After.Nanoseconds()+999_999)/1_000_000, 10), ' ')
-	a.Buf = append(strconv.AppendInt(a.Buf, int64(coming), 10), ' ')
-	cause := 0
-	switch t.Ending {
-	case EndPostponed: // no other score may allow an early claim
-		cause = t.Held.Index()
-	case EndDead:
-		cause = n.Cause().Code()
-	}
-
-	a.Number(int64(cause))
+	t.appendFacts(a)
 	switch {
 	case t.KeepRecord:
 		a.Buf = append(a.Buf, '-')
@@ -265,6 +254,34 @@ func (t *Settlement) append(a *wire.Args, ks []string) []string {
 	}
 
 	return ks
+}
+
+// appendFacts appends the facts of settle.lua.
+func (t *Settlement) appendFacts(a *wire.Args) {
+	n := t.Claim.Notice
+	coming := n.NextAttempt()
+	if t.Ending == EndHanded {
+		coming = n.AttemptsMade // the report is on the attempt just counted
+	}
+
+	a.Buf = append(append(append(append(a.Buf, t.Claim.score...), ' '), t.Claim.before...), ' ')
+	a.Buf = append(strconv.AppendInt(a.Buf, int64(n.Made), 10), ' ')
+	a.Buf = append(strconv.AppendInt(a.Buf, (t.After.Nanoseconds()+999_999)/1_000_000, 10), ' ')
+	a.Buf = append(strconv.AppendInt(a.Buf, int64(coming), 10), ' ')
+	cause := 0
+	switch t.Ending {
+	case EndPostponed: // no other score may allow an early claim
+		cause = t.Held.Index()
+	case EndDead:
+		cause = n.Cause().Code()
+	}
+
+	a.Buf = strconv.AppendInt(a.Buf, int64(cause), 10)
+	if !n.Expires.IsZero() && t.Ending != EndDelivered && t.Ending != EndDead {
+		a.Buf = strconv.AppendInt(append(a.Buf, ' '), n.Expires.UnixMilli(), 10)
+	}
+
+	a.End()
 }
 
 // pushes reports whether a settle pushes an entry. A push without an entry was made before the

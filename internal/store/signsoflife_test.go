@@ -7,15 +7,15 @@ import (
 
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // Where the layout is another, an instance claims no route and gives no sign of life. Signs of life do not compare the
 // layout themselves: they end once another call has found it wrong.
 func TestNoSignsOfLifeWhereTheLayoutIsAnother(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	ctx, c := t.Context(), srv.Client()
 	s := store.New(store.Options{Client: c, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Prefixes: []string{"app1"}})
 	if err := s.Layout.Learn(ctx); err != nil {

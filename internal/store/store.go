@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"notifier/internal/keys"
-	"notifier/internal/node"
 	"notifier/internal/wire"
 )
 
@@ -15,7 +14,7 @@ type Options struct {
 	// Cluster reports whether Redis is a cluster. Then timers are set by a second command.
 	Cluster bool
 	// Nodes has the slow nodes of a cluster; nil = no node is slow.
-	Nodes *node.Nodes
+	Nodes *wire.Nodes
 	// Retention is how long settled notices are stored, and Retain their maximum number in a route and
 	// shard. Without a Retention none is stored.
 	Retention time.Duration

@@ -12,7 +12,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -24,9 +24,9 @@ const (
 var partition = keys.Partition{Prefix: prefix}
 
 // open returns a Store on its own database.
-func open(t *testing.T) (*Store, *redistest.Server) {
+func open(t *testing.T) (*Store, *testkit.Redis) {
 	t.Helper()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	return on(t, srv.URL(), srv.Namespace()), srv
 }
 
@@ -481,7 +481,7 @@ func TestTrimSeveral(t *testing.T) {
 }
 
 func TestARestartedRedisHasNoScripts(t *testing.T) {
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	s := on(t, srv.URL(), "notifier")
 	s.put(t, Request{Key: "app1:a:b:1"})
 	srv.Client().ScriptFlush(t.Context())
@@ -495,7 +495,7 @@ func TestARestartedRedisHasNoScripts(t *testing.T) {
 }
 
 func TestAFullRedisDeliversAndTakesNothingNew(t *testing.T) {
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	s := on(t, srv.URL(), "notifier")
 	s.put(t, Request{Key: "app1:a:b:1"})
 	srv.Client().ConfigSet(t.Context(), "maxmemory", "1")

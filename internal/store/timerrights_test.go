@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
 // A user without the optional right to PTTL and PEXPIRETIME schedules and replaces notices, also over a key of another program.
 func TestTimersWithoutTheRightToReadThem(t *testing.T) {
 	t.Parallel()
-	srv, ctx := redistest.Start(t), t.Context()
+	srv, ctx := testkit.StartRedis(t), t.Context()
 	c := srv.Client()
 	if err := c.ACLSetUser(ctx, "svc", "on", ">password", "~*", "&*", "+@all", "-pttl", "-pexpiretime").Err(); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/node"
 	"notifier/internal/pace"
 	"notifier/internal/wire"
 )
@@ -27,7 +26,7 @@ var retimeText = WithParts(retimeSource)
 type Timers struct {
 	w       *wire.Client
 	cluster bool
-	slow    *node.Nodes
+	slow    *wire.Nodes
 	adopts  func(prefix string) bool // nil = no route adopts
 	foreign func(prefix string, n int)
 
@@ -104,7 +103,7 @@ func (s *Timers) Set(ctx context.Context, prefix string, list []NewTimer, now ti
 }
 
 // arm sets timers in a cluster, by commands to their nodes. It waits for the replies only on a route with adoption,
-// at most for node.MaxSilence.
+// at most for wire.MaxSilence.
 func (s *Timers) arm(ctx context.Context, prefix string, list []timer, now time.Time) {
 	// Outside a cluster, the scripts that write notices also set their timers. In a cluster, a timer may be on another
 	// node. It is set after the notice was written, and no caller waits for that, because that node may hang.
@@ -133,7 +132,7 @@ func (s *Timers) arm(ctx context.Context, prefix string, list []timer, now time.
 		master := s.w.Master(ctx, t.key)
 		b := s.nodes.For(master)
 		if s.slow.Slow(master) || b.Len() >= maxTimers {
-			_ = s.w.Fail("arm", node.ErrAway)
+			_ = s.w.Fail("arm", wire.ErrAway)
 			continue
 		}
 
@@ -141,7 +140,7 @@ func (s *Timers) arm(ctx context.Context, prefix string, list []timer, now time.
 	}
 }
 
-// armNow sets timers, and waits for them up to node.MaxSilence.
+// armNow sets timers, and waits for them up to wire.MaxSilence.
 func (s *Timers) armNow(ctx context.Context, list []timer) {
 	done := make(chan struct{})
 	s.calls.Go(func() {
@@ -149,7 +148,7 @@ func (s *Timers) armNow(ctx context.Context, list []timer) {
 		s.setAll(context.WithoutCancel(ctx), list)
 	})
 
-	enough := time.NewTimer(node.MaxSilence)
+	enough := time.NewTimer(wire.MaxSilence)
 	defer enough.Stop()
 	select {
 	case <-done:

@@ -22,7 +22,7 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -95,7 +95,7 @@ func (a *authority) settings(port int) []string {
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	port, err := redistest.FreePort()
+	port, err := testkit.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestTLSWithCertificatesOfBothSides(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	port := freePort(t)
-	redistest.Start(t, redistest.WithConfig(a.settings(port)...))
+	testkit.StartRedis(t, testkit.WithConfig(a.settings(port)...))
 	pair, err := tls.LoadX509KeyPair(a.issue("client", false))
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -68,7 +68,7 @@ func allCreated(t *testing.T, batches []Batch, got []Batched) {
 // Batches for shards of one node share a round trip, and each has its own result.
 func TestShardsOfOneNodeShareARoundTrip(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	s := with(t, srv, 64, prefix)
 	var count trips
 	s.c.AddHook(&count)
@@ -141,10 +141,10 @@ func TestShardsOfOneNodeShareAWait(t *testing.T) {
 }
 
 // moveSlot moves a slot from one node to another.
-func moveSlot(t *testing.T, slot int, from, to *redistest.Server) {
+func moveSlot(t *testing.T, slot int, from, to *testkit.Redis) {
 	t.Helper()
 	ctx := t.Context()
-	id := func(n *redistest.Server) string {
+	id := func(n *testkit.Redis) string {
 		t.Helper()
 		v, err := n.Client().Do(ctx, "cluster", "myid").Text()
 		if err != nil {
@@ -152,7 +152,7 @@ func moveSlot(t *testing.T, slot int, from, to *redistest.Server) {
 		}
 		return v
 	}
-	do := func(n *redistest.Server, args ...any) {
+	do := func(n *testkit.Redis, args ...any) {
 		t.Helper()
 		if err := n.Client().Do(ctx, args...).Err(); err != nil {
 			t.Fatal(err)
@@ -174,8 +174,8 @@ func moveSlot(t *testing.T, slot int, from, to *redistest.Server) {
 func TestWhatGoesTogetherFollowsASlotThatMoves(t *testing.T) {
 	t.Parallel()
 	const slot = 13907 // CLUSTER KEYSLOT 0
-	a, b := redistest.StartCluster(t, slot)
-	for _, n := range []*redistest.Server{a, b} {
+	a, b := testkit.StartCluster(t, slot)
+	for _, n := range []*testkit.Redis{a, b} {
 		for name, v := range map[string]string{"appendonly": "yes", "appendfsync": "always"} {
 			if err := n.Client().ConfigSet(t.Context(), name, v).Err(); err != nil {
 				t.Fatal(err)

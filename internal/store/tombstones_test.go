@@ -8,11 +8,11 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // burying is a Store that keeps no settled notice, and tombstones of those it trims.
-func burying(t *testing.T) (*Store, *redistest.Server) {
+func burying(t *testing.T) (*Store, *testkit.Redis) {
 	t.Helper()
 	s, srv := open(t)
 	s.o.Retain, s.o.RepeatWindow, s.o.RepeatBytes = 0, time.Hour, 1<<20

@@ -9,13 +9,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // Each subscriber receives the instance of a group just before the group's events.
 func TestGroupsAreToldRightBeforeTheirEvents(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t, redistest.WithConfig("notify-keyspace-events Ex"))
+	srv := testkit.StartRedis(t, testkit.WithConfig("notify-keyspace-events Ex"))
 	s := on(t, srv.URL(), srv.Namespace())
 	ctx, c := t.Context(), srv.Client()
 	ps := c.Subscribe(ctx, s.space.Wake(), keys.Expired(0))

@@ -14,19 +14,19 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
 // behind is a Store in one of the modes whose way to Redis loses answers. A
 // cluster of one node has the slots and the client of a larger one.
-func behind(t *testing.T, mode string) (*Store, *redistest.Server, *lossy) {
+func behind(t *testing.T, mode string) (*Store, *testkit.Redis, *lossy) {
 	t.Helper()
 	p := newLossy(t)
 	_, port, _ := strings.Cut(p.addr(), ":")
-	var srv *redistest.Server
+	var srv *testkit.Redis
 	if mode == "cluster" {
-		srv = redistest.Start(t, redistest.WithConfig("cluster-enabled yes", "cluster-announce-ip 127.0.0.1", "cluster-announce-port "+port))
+		srv = testkit.StartRedis(t, testkit.WithConfig("cluster-enabled yes", "cluster-announce-ip 127.0.0.1", "cluster-announce-port "+port))
 		if err := srv.Client().ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +37,7 @@ func behind(t *testing.T, mode string) (*Store, *redistest.Server, *lossy) {
 			time.Sleep(10 * time.Millisecond) // sleep: polls until the nodes agree
 		}
 	} else {
-		srv = redistest.Start(t)
+		srv = testkit.StartRedis(t)
 	}
 	p.serve(srv.Addr())
 	url := "redis://" + p.addr()
@@ -85,7 +85,7 @@ func sentinelSaying(t *testing.T, port func() string) string {
 
 // Sentinels that ask for no password refuse the one of Redis.
 func TestTheUserInTheURLIsRedissAlsoBehindSentinels(t *testing.T) {
-	srv := redistest.Start(t)
+	srv := testkit.StartRedis(t)
 	if err := srv.Client().Do(t.Context(), "ACL", "SETUSER", "shop", "on", ">secret", "~*", "&*", "+@all").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -110,9 +110,9 @@ func TestTheUserInTheURLIsRedissAlsoBehindSentinels(t *testing.T) {
 // A call that waits until Redis answers again goes to the new master as soon as the sentinels
 // announce it.
 func TestAMasterThatSentinelsNameIsTold(t *testing.T) {
-	old, next := redistest.Start(t), redistest.Start(t)
+	old, next := testkit.StartRedis(t), testkit.StartRedis(t)
 	var now atomic.Pointer[string]
-	at := func(s *redistest.Server) *string { _, port, _ := strings.Cut(s.Addr(), ":"); return &port }
+	at := func(s *testkit.Redis) *string { _, port, _ := strings.Cut(s.Addr(), ":"); return &port }
 	now.Store(at(old))
 	c, err := wire.Open(wire.Address{Mode: "sentinel", URL: "redis://" + sentinelSaying(t,
 		func() string { return *now.Load() }) + "/0?master_name=m"})
@@ -146,7 +146,7 @@ func TestAMasterThatSentinelsNameIsTold(t *testing.T) {
 }
 
 // calls is how often the server has carried out commands of these names.
-func calls(t *testing.T, srv *redistest.Server, names ...string) (n int) {
+func calls(t *testing.T, srv *testkit.Redis, names ...string) (n int) {
 	t.Helper()
 	info, err := srv.Client().Info(t.Context(), "commandstats").Result()
 	if err != nil {
@@ -245,7 +245,7 @@ func TestWritesFollowASlotThatMoves(t *testing.T) {
 	ctx := t.Context()
 	const shard = "notifier:{0}:shadow:" + prefix
 	slot := 13907 // CLUSTER KEYSLOT 0
-	a, b := redistest.StartCluster(t, slot)
+	a, b := testkit.StartCluster(t, slot)
 	if got := a.Client().ClusterKeySlot(ctx, shard).Val(); int(got) != slot {
 		t.Fatalf("the shard is in slot %d", got)
 	}
@@ -257,13 +257,13 @@ func TestWritesFollowASlotThatMoves(t *testing.T) {
 	s := New(Options{Client: c.Commander, Space: keys.Space{Namespace: "notifier", Shards: 1}, Cluster: true,
 		Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000})
 	s.put(t, Request{Key: "app1:a:b:1"}) // the client knows where the slot is
-	ids := map[*redistest.Server]string{}
-	for _, n := range []*redistest.Server{a, b} {
+	ids := map[*testkit.Redis]string{}
+	for _, n := range []*testkit.Redis{a, b} {
 		if ids[n], err = n.Client().Do(ctx, "cluster", "myid").Text(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	setSlot := func(n *redistest.Server, args ...any) {
+	setSlot := func(n *testkit.Redis, args ...any) {
 		t.Helper()
 		if err := n.Client().Do(ctx, append([]any{"cluster", "setslot", slot}, args...)...).Err(); err != nil {
 			t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
 
-	"notifier/internal/config/otelenv"
+	"notifier/internal/config"
 	"notifier/internal/pace"
 )
 
@@ -49,7 +49,7 @@ const (
 // exporter sends the requests of one signal, one at a time.
 type exporter struct {
 	signal   string
-	to       *otelenv.Endpoint
+	to       *config.OTLPEndpoint
 	client   *http.Client
 	again    pace.Loop
 	log      *zap.Logger
@@ -57,7 +57,7 @@ type exporter struct {
 	rejected bool // was logged
 }
 
-func newExporter(signal string, to *otelenv.Endpoint, log *zap.Logger, observer Observer) *exporter {
+func newExporter(signal string, to *config.OTLPEndpoint, log *zap.Logger, observer Observer) *exporter {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig, t.MaxIdleConnsPerHost = to.TLS, 1
 	log = log.With(zap.String("signal", signal), zap.Stringer("endpoint", to))

@@ -16,7 +16,7 @@ import (
 	metrics "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
 	resources "go.opentelemetry.io/proto/slim/otlp/resource/v1"
 
-	"notifier/internal/config/otelenv"
+	"notifier/internal/config"
 	"notifier/internal/pace"
 )
 
@@ -28,7 +28,7 @@ type metricsLoop struct {
 	interval time.Duration
 }
 
-func newMetricsLoop(s *otelenv.Settings, x *exporter, r *resource.Resource, from prometheus.Gatherer) *metricsLoop {
+func newMetricsLoop(s *config.OTel, x *exporter, r *resource.Resource, from prometheus.Gatherer) *metricsLoop {
 	return &metricsLoop{exporter: x, resource: resourceOf(r), producer: bridge.NewMetricProducer(bridge.WithGatherer(from)),
 		interval: s.Interval}
 }

@@ -15,7 +15,7 @@ import (
 	resources "go.opentelemetry.io/proto/slim/otlp/resource/v1"
 	traces "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 
-	"notifier/internal/config/otelenv"
+	"notifier/internal/config"
 )
 
 // spanQueue is a span processor: it exports ended spans in batches. A span that finds the queue
@@ -32,7 +32,7 @@ type spanQueue struct {
 	cancel   context.CancelFunc
 }
 
-func newSpanQueue(s *otelenv.Settings, x *exporter, r *resource.Resource) *spanQueue {
+func newSpanQueue(s *config.OTel, x *exporter, r *resource.Resource) *spanQueue {
 	ctx, cancel := context.WithCancel(context.Background()) // the life of the exports
 	q := &spanQueue{exporter: x, resource: resourceOf(r), spans: make(chan sdk.ReadOnlySpan, s.Queue), batch: s.Batch, delay: s.Delay,
 		stop: make(chan struct{}), done: make(chan struct{}), cancel: cancel}

@@ -11,14 +11,14 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
-	"notifier/internal/config/otelenv"
+	"notifier/internal/config"
 )
 
 const scopeName = "notifier"
 
 // Options of New.
 type Options struct {
-	otelenv.Settings
+	config.OTel
 	// Version and Instance describe the process.
 	Version, Instance string
 	// Gatherer has the metrics to export. Nil: none are exported.
@@ -41,19 +41,19 @@ func New(o Options) *Telemetry {
 		attribute.String("telemetry.sdk.language", "go"), attribute.String("telemetry.sdk.name", "opentelemetry"),
 		attribute.String("telemetry.sdk.version", sdkversion.Version())}, o.Resource...)...)
 	if o.Traces != nil {
-		queue := newSpanQueue(&o.Settings, newExporter(signalTraces, o.Traces, o.Logger, o.Observer), r)
+		queue := newSpanQueue(&o.OTel, newExporter(signalTraces, o.Traces, o.Logger, o.Observer), r)
 		t.provider = sdk.NewTracerProvider(sdk.WithSpanProcessor(queue), sdk.WithSampler(sampler(o.Sampler)), sdk.WithResource(r))
 	}
 
 	if o.Metrics != nil && o.Gatherer != nil {
-		t.metrics = newMetricsLoop(&o.Settings, newExporter(signalMetrics, o.Metrics, o.Logger, o.Observer), r, o.Gatherer)
+		t.metrics = newMetricsLoop(&o.OTel, newExporter(signalMetrics, o.Metrics, o.Logger, o.Observer), r, o.Gatherer)
 	}
 
 	return t
 }
 
 // sampler samples roots as the settings say, by default all.
-func sampler(s otelenv.Sampler) sdk.Sampler {
+func sampler(s config.TraceSampler) sdk.Sampler {
 	switch s.Name {
 	case "parentbased_always_off":
 		return sdk.ParentBased(sdk.NeverSample())

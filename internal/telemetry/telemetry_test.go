@@ -25,7 +25,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/protobuf/proto"
 
-	"notifier/internal/config/otelenv"
+	"notifier/internal/config"
+	"notifier/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -117,10 +118,10 @@ func (c *fakeCollector) all() (list []*traces.Span) {
 }
 
 // settings are those of variables, which must be right.
-func settings(t *testing.T, variables map[string]string) otelenv.Settings {
+func settings(t *testing.T, variables map[string]string) config.OTel {
 	t.Helper()
 	e := &environment{variables: variables}
-	s := otelenv.Read(e)
+	s := config.ReadOTel(e)
 	if len(e.wrong) > 0 {
 		t.Fatal(e.wrong)
 	}
@@ -130,7 +131,7 @@ func settings(t *testing.T, variables map[string]string) otelenv.Settings {
 func TestSpansAreExported(t *testing.T) {
 	c := newCollector(t, nil)
 	seen := &counts{}
-	x := New(Options{Settings: settings(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL + "/base/", "OTEL_METRICS_EXPORTER": "none",
+	x := New(Options{OTel: settings(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL + "/base/", "OTEL_METRICS_EXPORTER": "none",
 		"OTEL_EXPORTER_OTLP_HEADERS": "api-key=a%20b,x=1", "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip", "OTEL_SERVICE_NAME": "shop",
 		"OTEL_RESOURCE_ATTRIBUTES": "service.name=other,deployment.environment=test"}),
 		Version: "v1", Instance: "i1", Observer: seen, Logger: zap.NewNop()})
@@ -192,7 +193,7 @@ func TestFullQueueDropsAndCounts(t *testing.T) {
 	release := make(chan struct{})
 	c := newCollector(t, func(http.ResponseWriter, int) bool { <-release; return false })
 	seen := &counts{}
-	x := New(Options{Settings: settings(t, map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": c.URL, "OTEL_BSP_MAX_QUEUE_SIZE": "4",
+	x := New(Options{OTel: settings(t, map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": c.URL, "OTEL_BSP_MAX_QUEUE_SIZE": "4",
 		"OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "1"}), Observer: seen, Logger: zap.NewNop()})
 	const n = 20
 	for range n {
@@ -226,7 +227,7 @@ func TestFailedExportsAreRetriedOrCounted(t *testing.T) {
 	})
 	seen := &counts{}
 	core, logs := observer.New(zap.InfoLevel)
-	x := New(Options{Settings: settings(t, map[string]string{"OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "1",
+	x := New(Options{OTel: settings(t, map[string]string{"OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "1",
 		"OTEL_EXPORTER_OTLP_HEADERS":         "api-key=hunter2",
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": strings.Replace(c.URL, "http://", "http://user:hunter2@", 1) + "/x"}), Observer: seen,
 		Logger: zap.New(core)})
@@ -261,7 +262,7 @@ func TestFailedExportsAreRetriedOrCounted(t *testing.T) {
 // An unreachable collector does not hold up a stop.
 func TestCloseEndsWithItsContext(t *testing.T) {
 	seen := &counts{}
-	x := New(Options{Settings: settings(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}), Observer: seen,
+	x := New(Options{OTel: settings(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}), Observer: seen,
 		Logger: zap.NewNop(), Gatherer: prometheus.NewRegistry()})
 	_, s := x.Tracer().Start(t.Context(), "s")
 	s.End()
@@ -284,7 +285,7 @@ func TestRejectedSpansAreCounted(t *testing.T) {
 	})
 	seen := &counts{}
 	core, logs := observer.New(zap.InfoLevel)
-	x := New(Options{Settings: settings(t, map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": c.URL}), Observer: seen,
+	x := New(Options{OTel: settings(t, map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": c.URL}), Observer: seen,
 		Logger: zap.New(core)})
 	for range 2 {
 		_, s := x.Tracer().Start(t.Context(), "s")
@@ -311,7 +312,7 @@ func TestMetricsAreExported(t *testing.T) {
 	gauge.Set(4)
 	summary.Observe(5)
 	seen := &counts{}
-	x := New(Options{Settings: settings(t, map[string]string{"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": c.URL + "/metrics",
+	x := New(Options{OTel: settings(t, map[string]string{"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": c.URL + "/metrics",
 		"OTEL_METRIC_EXPORT_INTERVAL": "20"}),
 		Observer: seen, Logger: zap.NewNop(), Gatherer: r})
 	if x.Tracer() != nil {
@@ -320,9 +321,7 @@ func TestMetricsAreExported(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = x.Run(ctx) }()
-	for seen.of("metrics exported") == 0 && t.Context().Err() == nil {
-		time.Sleep(time.Millisecond) // sleep: polls for the first export
-	}
+	testkit.Until(t, "the first export", func() bool { return seen.of("metrics exported") > 0 })
 	cancel()
 	<-done
 	x.Close(t.Context())
@@ -389,7 +388,7 @@ func TestReadSettings(t *testing.T) {
 			"http://c/v1/traces", "http://c/v1/metrics", "TraceIDRatioBased{0.25}"},
 	} {
 		s := settings(t, c.variables)
-		got := func(e *otelenv.Endpoint) string {
+		got := func(e *config.OTLPEndpoint) string {
 			if e == nil {
 				return ""
 			}
@@ -419,7 +418,7 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 		{"OTEL_RESOURCE_ATTRIBUTES", "a", "name=value"},
 	} {
 		e := &environment{variables: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", c.name: c.value}}
-		otelenv.Read(e)
+		config.ReadOTel(e)
 		text := strings.Join(e.wrong, "\n")
 		if !strings.Contains(text, c.name+"=") || !strings.Contains(text, c.want) || strings.Contains(text, "hunter2") {
 			t.Errorf("%s=%s: %s", c.name, c.value, text)
@@ -427,7 +426,7 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 	}
 	e := &environment{variables: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_TRACES_SAMPLER": "traceidratio",
 		"OTEL_TRACES_SAMPLER_ARG": "2"}}
-	if otelenv.Read(e); len(e.wrong) != 1 || !strings.Contains(e.wrong[0], "from 0 to 1") {
+	if config.ReadOTel(e); len(e.wrong) != 1 || !strings.Contains(e.wrong[0], "from 0 to 1") {
 		t.Error(e.wrong)
 	}
 }

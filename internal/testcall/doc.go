@@ -9,4 +9,6 @@
 //
 // The result contains no secret, and values that the dashboard masks are hidden. A client that may see only a part of
 // the notices gets the outcome, but no content.
+//
+// The package is apart from package api, because the process and the pages use it too.
 package testcall

@@ -8,9 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 	"notifier/internal/keys"
-	"notifier/internal/session"
 	"notifier/internal/store"
 )
 
@@ -24,8 +23,8 @@ type Visitor struct {
 	// and Resend reports whether the visitor may resend notices of the host.
 	Host, Audience, Label string
 	Resend                bool
-	// Role is the role of the client. Sessions of links have access.Read.
-	Role access.Role
+	// Role is the role of the client. Sessions of links have auth.Read.
+	Role auth.Role
 	// CSRF is the token in the field csrf of each form, and in the header X-CSRF-Token of scripts.
 	CSRF string
 	// Zone is the time zone of typed times: see zoneCookie.
@@ -33,25 +32,25 @@ type Visitor struct {
 	// SignedIn reports whether there is a session to end.
 	SignedIn bool
 
-	session *session.Session // nil without a session
+	session *auth.Session // nil without a session
 }
 
 // visitor returns the visitor of a session. Without one (nil) the service has no clients.
-func visitor(s *session.Session) Visitor {
+func visitor(s *auth.Session) Visitor {
 	if s == nil {
-		return Visitor{Role: access.Local().Role}
+		return Visitor{Role: auth.Local().Role}
 	}
 	return Visitor{Client: s.Name, Prefix: s.Prefix, Host: s.Host, Audience: s.Audience, Label: s.Label, Resend: s.Resend, Role: s.Role,
 		CSRF: s.CSRF(), SignedIn: !s.Anonymous(), session: s}
 }
 
 // caller returns the visitor as a caller of the API, without host and audience: see Narrow.
-func (v Visitor) caller() access.Caller {
-	return access.Caller{Name: v.Client, Prefix: v.Prefix, Role: v.Role}
+func (v Visitor) caller() auth.Caller {
+	return auth.Caller{Name: v.Client, Prefix: v.Prefix, Role: v.Role}
 }
 
 // May reports whether the role includes the required role.
-func (v Visitor) May(required access.Role) bool { return v.Role.Includes(required) }
+func (v Visitor) May(required auth.Role) bool { return v.Role.Includes(required) }
 
 // Covers reports whether a key lies within the visitor's prefix. A notice must also pass Sees.
 func (v Visitor) Covers(key string) bool { return keys.HasPrefix(key, v.Prefix) }
@@ -69,7 +68,7 @@ func (v Visitor) ownsAll(prefixes []string) bool {
 
 // Meets reports whether keys under prefix may lie within the visitor's scope.
 func (v Visitor) Meets(prefix string) bool {
-	return prefix == v.Prefix || keys.HasPrefix(prefix, v.Prefix) || keys.HasPrefix(v.Prefix, prefix)
+	return keys.Overlap(prefix, v.Prefix)
 }
 
 // Narrow reports whether the visitor sees only some notices of the prefix. Such a visitor gets no counts
@@ -89,7 +88,7 @@ var linkPages = []string{"GET /ui/notices", "GET /ui/notices/{key}", "GET /ui/li
 	"GET /ui/"}
 
 // opens returns the failure if the visitor may not use a page that requires the role.
-func (v Visitor) opens(role access.Role, pattern string) error {
+func (v Visitor) opens(role auth.Role, pattern string) error {
 	switch {
 	case pattern == resendPattern && v.Resend:
 		return nil
@@ -102,7 +101,7 @@ func (v Visitor) opens(role access.Role, pattern string) error {
 }
 
 // mayResend reports whether the visitor may resend visible notices.
-func (v Visitor) mayResend() bool { return v.opens(access.Operate, resendPattern) == nil }
+func (v Visitor) mayResend() bool { return v.opens(auth.Operate, resendPattern) == nil }
 
 // Sees reports whether a notice lies within the visitor's scope; host is its receiver.
 func (v Visitor) Sees(f *store.Found, host string) bool {

@@ -8,15 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"notifier/internal/access"
 	"notifier/internal/audit"
-	"notifier/internal/session"
+	"notifier/internal/auth"
 )
 
 // Visitors with a portal link add nothing to the audit of its creator, and cannot read it.
 func TestSessionsOfLinksAreNotInTheAudit(t *testing.T) {
 	engine, at := instances(t, 1, clients)
-	l, b := at[0].link(t, access.Caller{Name: "shop", Prefix: "app1"}, session.LinkScope{Prefix: "app1:orders"})
+	l, b := at[0].link(t, auth.Caller{Name: "shop", Prefix: "app1"}, auth.LinkScope{Prefix: "app1:orders"})
 	for range 3 {
 		b.get("/ui/portal/" + l.Token)
 		b.get("/ui/opened")
@@ -39,8 +38,8 @@ func TestSessionsOfLinksAreNotInTheAudit(t *testing.T) {
 
 func TestLinkWithTooManySessionsIsRefused(t *testing.T) {
 	_, at := instances(t, 1, clients)
-	l, b := at[0].link(t, access.Caller{Name: "shop", Prefix: "app1"}, session.LinkScope{Prefix: "app1:orders"})
-	for range session.MaxSessions {
+	l, b := at[0].link(t, auth.Caller{Name: "shop", Prefix: "app1"}, auth.LinkScope{Prefix: "app1:orders"})
+	for range auth.MaxSessions {
 		if _, _, err := at[0].office.Enter(t.Context(), l.Token); err != nil {
 			t.Fatal(err)
 		}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"net/http"
 
-	"notifier/internal/access"
 	"notifier/internal/api"
 	"notifier/internal/audit"
+	"notifier/internal/auth"
 )
 
 // note adds a visitor's change to the audit. A request that was refused has no entry.
@@ -15,7 +15,7 @@ func (p *Pages) note(r *http.Request, v Visitor, e audit.Entry, err error) {
 		return
 	}
 
-	e.Client, e.Address, e.Via = v.Client, access.OriginOf(r).Address, audit.Pages
+	e.Client, e.Address, e.Via = v.Client, auth.OriginOf(r).Address, audit.Pages
 	p.trail.Note(r.Context(), e)
 }
 

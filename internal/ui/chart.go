@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"notifier/internal/sampler"
-	"notifier/internal/stats"
+	"notifier/internal/fleet"
+	"notifier/internal/problems"
 )
 
 // Charts are SVG. The shapes are data for a template, which escapes their texts. Each chart has a sentence
@@ -80,16 +80,16 @@ const (
 	cellWidth   = 9.0
 	cellHeight  = 15.0
 	chartBottom = 20.0
-	chartWidth  = chartLeft + sampler.Spans*cellWidth + chartRight
+	chartWidth  = chartLeft + problems.Spans*cellWidth + chartRight
 )
 
 // heatMap draws the lateness of the attempts of the last minutes. The last minute is that of end.
-func heatMap(minutes []stats.Work, end time.Time) chart {
+func heatMap(minutes []fleet.Work, end time.Time) chart {
 	height := float64(len(bands)) * cellHeight
 	c := chart{W: chartWidth, H: height + chartBottom + 4, Title: say("Start delay, last hour")}
-	var cells [sampler.Spans][]int64
+	var cells [problems.Spans][]int64
 	most, total, late := int64(0), int64(0), int64(0)
-	worst := stats.Spread{}
+	worst := fleet.Spread{}
 	for x, m := range minutes {
 		cells[x] = make([]int64, len(bands))
 		worst.Add(m.Late)
@@ -109,7 +109,7 @@ func heatMap(minutes []stats.Work, end time.Time) chart {
 	}
 
 	for y := range bands {
-		c.box("h0", chartLeft, float64(y)*cellHeight, sampler.Spans*cellWidth-1, cellHeight-1)
+		c.box("h0", chartLeft, float64(y)*cellHeight, problems.Spans*cellWidth-1, cellHeight-1)
 		c.Labels = append(c.Labels, label{chartLeft - 6, float64(y)*cellHeight + 11, bandName(y), "end"})
 	}
 
@@ -179,7 +179,7 @@ func hours(at time.Time, y float64, direction int) []label {
 			anchor = "end"
 		}
 
-		out = append(out, label{chartLeft + float64(i)*sampler.Spans*cellWidth/4, y, plain(t.UTC().Format("15:04")), anchor})
+		out = append(out, label{chartLeft + float64(i)*problems.Spans*cellWidth/4, y, plain(t.UTC().Format("15:04")), anchor})
 	}
 
 	return out
@@ -208,7 +208,7 @@ func comingHour(counts []int64, from time.Time) chart {
 		c.Spans = append(c.Spans, span{x, say("%s: %s notice(s)", from.Add(time.Duration(i)*time.Minute).UTC().Format("15:04"), n)})
 	}
 
-	c.box("axis", chartLeft, height, sampler.Spans*cellWidth, 1)
+	c.box("axis", chartLeft, height, problems.Spans*cellWidth, 1)
 	if most > 0 {
 		c.Labels = append(c.Labels, label{chartLeft - 6, 14, plain(most), "end"})
 	}

@@ -17,11 +17,11 @@ import (
 
 	"notifier/internal/engine/enginetest"
 	"notifier/internal/fleet"
-	"notifier/internal/health"
 	"notifier/internal/notice"
+	"notifier/internal/receivers"
 	"notifier/internal/route"
-	"notifier/internal/stats"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/ui"
 )
 
@@ -38,18 +38,18 @@ func busySite(t *testing.T) *site {
 	}
 	s.engine = enginetest.New(t, s.table)
 
-	work := map[string]stats.Work{}
+	work := map[string]fleet.Work{}
 	h := &physician{}
 	now := time.Now().UTC()
 	for i, rt := range s.table.All() {
-		spread := stats.Spread{}
+		spread := fleet.Spread{}
 		for k := range 5 {
 			spread[20+8*k] = int64(12_345 >> (3 * k))
 		}
-		work[rt.Prefix] = stats.Work{Outcomes: map[notice.Outcome]int64{notice.OutcomeDelivered: 9000, notice.OutcomeDead: 4}, Late: spread}
-		list := health.Route{Prefix: rt.Prefix, Counted: now}
+		work[rt.Prefix] = fleet.Work{Outcomes: map[notice.Outcome]int64{notice.OutcomeDelivered: 9000, notice.OutcomeDead: 4}, Late: spread}
+		list := receivers.RouteHealth{Prefix: rt.Prefix, Counted: now}
 		for k := range 25 {
-			list.Receivers = append(list.Receivers, health.Receiver{Name: fmt.Sprintf("shop%d.merchants.example:443", 100*i+k),
+			list.Receivers = append(list.Receivers, receivers.Health{Name: fmt.Sprintf("shop%d.merchants.example:443", 100*i+k),
 				Since: now.Add(-time.Hour), LastSuccess: now.Add(-2 * time.Hour), Failures: 38, Status: 500 + k, Reason: "status_5xx", Waiting: 23,
 				Next: now.Add(time.Minute)})
 		}
@@ -139,7 +139,7 @@ type countingPhysician struct {
 	calls atomic.Int64
 }
 
-func (p *countingPhysician) Health(ctx context.Context) ([]health.Route, error) {
+func (p *countingPhysician) Health(ctx context.Context) ([]receivers.RouteHealth, error) {
 	p.calls.Add(1)
 	return p.physician.Health(ctx)
 }
@@ -147,12 +147,7 @@ func (p *countingPhysician) Health(ctx context.Context) ([]health.Route, error) 
 // await waits for a number of calls.
 func (p *countingPhysician) await(t *testing.T, n int64) int64 {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); p.calls.Load() < n; {
-		if time.Now().After(end) {
-			t.Fatalf("%d samples within a minute, want %d", p.calls.Load(), n)
-		}
-		time.Sleep(10 * time.Millisecond) // sleep: polls until the limit
-	}
+	testkit.Until(t, fmt.Sprintf("%d samples", n), func() bool { return p.calls.Load() >= n })
 	return p.calls.Load()
 }
 

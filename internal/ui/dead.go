@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"notifier/internal/access"
 	"notifier/internal/api"
 	"notifier/internal/audit"
+	"notifier/internal/auth"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -97,7 +97,8 @@ type deadPage struct {
 	Counted bool
 	Looked  int
 	Total   int64
-	Away    text // the unavailable part of Redis
+	Away    text   // the unavailable part of Redis
+	Ends    []text // routes whose dead letters are removed soon
 	Next    string
 	Begin   string
 }
@@ -180,11 +181,36 @@ func (p *Pages) countCauses(ctx context.Context, q store.Query, v Visitor, page 
 		page.Groups, page.Total = append(page.Groups, row), page.Total+g.Count
 	}
 
-	if page.Route != "" && page.Total > 0 && v.May(access.Operate) {
+	page.Ends = p.deadEnds(q.Routes, count.Groups)
+	if page.Route != "" && page.Total > 0 && v.May(auth.Operate) {
 		page.Redrive = Root + "dead/group?" + group{Route: page.Route, AnyCause: true, AnyHost: true}.values().Encode()
 	}
 
 	return nil
+}
+
+// deadEnds announces the removal of dead letters of routes.
+func (p *Pages) deadEnds(prefixes []string, groups []store.DeadGroup) (list []text) {
+	for _, prefix := range prefixes {
+		rt := p.o.Routes.Prefix(prefix)
+		if rt == nil {
+			continue
+		}
+
+		of := store.DeadCount{Groups: slices.DeleteFunc(slices.Clone(groups), func(g store.DeadGroup) bool { return g.Prefix != prefix })}
+		limit := store.DeadLimit{Retention: rt.DeadRetention, Keep: rt.DeadKeep}
+		count, first := of.Sum()
+		if at := limit.Ages(first, p.o.Engine.Now()); !at.IsZero() {
+			list = append(list, say("Dead letters of **%s** are removed %s after their death, the first %s.", rt.Name, rt.DeadRetention,
+				p.stamp(at)))
+		}
+
+		if limit.Fills(count) {
+			list = append(list, say("**%s** has %s of at most %s dead letters. Above that the oldest are removed.", rt.Name, count, rt.DeadKeep))
+		}
+	}
+
+	return list
 }
 
 func (p *Pages) count(by map[group]*groupRow, f *store.Found, v Visitor) {
@@ -339,7 +365,7 @@ func (p *Pages) showGroup(w http.ResponseWriter, r *http.Request, v Visitor) err
 		return err
 	}
 
-	page := groupPage{group: g, Why: v.why(g), CSRF: v.CSRF, May: v.May(access.Operate),
+	page := groupPage{group: g, Why: v.why(g), CSRF: v.CSRF, May: v.May(auth.Operate),
 		Cursor: r.FormValue("cursor"), Download: Root + "dead/download?" + g.values().Encode(),
 		Search: noticesPath("route", g.Route, "state", "dead", "reason", string(g.Reason), "host", g.Host)}
 	by := map[group]*groupRow{}

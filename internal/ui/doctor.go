@@ -4,7 +4,7 @@ import (
 	"net/http"
 
 	"notifier/internal/doctor"
-	"notifier/internal/sampler"
+	"notifier/internal/problems"
 )
 
 // findingRow is a finding of doctor.
@@ -55,7 +55,7 @@ func (p *Pages) showDoctor(w http.ResponseWriter, r *http.Request, v Visitor) er
 		return failure{http.StatusForbidden, say("This page is for clients without a prefix.")}
 	}
 
-	report, at, err := p.sampler.Examiner.Get(r.Context(), sampler.ExaminedFresh)
+	report, at, err := p.sampler.Examiner.Get(r.Context(), problems.ExaminedFresh)
 	ready := p.o.Engine.Ready(r.Context())
 	page := doctorPage{At: p.stamp(at), Ready: ready.Ready, Degraded: len(ready.Degraded) > 0, Reasons: ready.AllReasons()}
 	switch {

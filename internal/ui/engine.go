@@ -4,10 +4,9 @@ import (
 	"context"
 	"time"
 
-	"notifier/internal/access"
 	"notifier/internal/api"
-	"notifier/internal/health"
-	"notifier/internal/session"
+	"notifier/internal/auth"
+	"notifier/internal/receivers"
 	"notifier/internal/store"
 )
 
@@ -24,9 +23,10 @@ func Beside(a *api.Options, e interface {
 	Now() time.Time
 }) Options {
 	o := Options{Engine: e, Routes: a.Routes, Mask: a.Mask, Loopback: a.Loopback, Logger: a.Logger, Version: a.Version, Tests: a.Tests,
-		Keys: a.Keys, Meter: access.NewMeter(a.Clients), Health: e, Now: e.Now, Sampler: a.Sampler,
-		Sessions: session.New(session.Options{Keys: a.Keys, Clients: access.NewClients(a.Clients), Register: e, Failures: a.Failures,
-			Now: e.Now})}
+		Keys: a.Keys, Recurrences: a.Recurrences, Meter: auth.NewMeter(a.Clients), Health: e, Now: e.Now, Sampler: a.Sampler,
+		Sessions: auth.NewSessions(auth.SessionOptions{Keys: a.Keys, Clients: auth.NewClients(a.Clients), Register: e,
+			Failures: a.Failures,
+			Now:      e.Now})}
 	if h, ok := a.History.(Historian); ok {
 		o.History, o.Replays = h, a.Replayer
 	}
@@ -36,9 +36,9 @@ func Beside(a *api.Options, e interface {
 
 // Physician reads the health of the receivers of each route.
 type Physician interface {
-	Health(ctx context.Context) ([]health.Route, error)
+	Health(ctx context.Context) ([]receivers.RouteHealth, error)
 	// ReceiverDay returns the responses of a receiver of a route within a day.
-	ReceiverDay(ctx context.Context, prefix, receiver string) (health.Day, error)
+	ReceiverDay(ctx context.Context, prefix, receiver string) (receivers.Day, error)
 }
 
 // Amender changes many notices at once.

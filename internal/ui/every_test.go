@@ -98,6 +98,9 @@ func asks(t testing.TB, pattern string, x subject) []ask {
 	case "GET /ui/history":
 		return get("/ui/history", "/ui/history?q="+q(x.key), "/ui/history?host="+q(x.host), "/ui/history?route="+q(x.route),
 			"/ui/history?state=replaced&past="+q(x.key))
+	case "GET /ui/report", "GET /ui/report.csv":
+		at := strings.TrimPrefix(pattern, "GET ")
+		return get(at, at+"?month=2026-11&by=route&prefix="+q(x.prefix), at+"?month="+q(x.key), at+"?by="+q(x.host))
 	case "GET /ui/replays":
 		return get("/ui/replays")
 	case "GET /ui/replays/new":
@@ -111,6 +114,10 @@ func asks(t testing.TB, pattern string, x subject) []ask {
 		return post("/ui/replays", "since", "-1h", "prefix", x.prefix, "host", x.host)
 	case "POST /ui/replays/{replay}/stop", "POST /ui/replays/{replay}/resume":
 		return post("/ui/replays/" + url.PathEscape(x.route+":"+x.host) + pattern[strings.LastIndexByte(pattern, '/'):])
+	case "GET /ui/recurrences":
+		return get("/ui/recurrences", "/ui/recurrences?cursor="+q(x.key))
+	case "POST /ui/recurrences/{key}/pause", "POST /ui/recurrences/{key}/resume", "POST /ui/recurrences/{key}/run":
+		return post("/ui/recurrences/" + url.PathEscape(x.key+"r") + pattern[strings.LastIndexByte(pattern, '/'):])
 	case "GET /ui/dead":
 		return get("/ui/dead", "/ui/dead?route="+q(x.route))
 	case "GET /ui/dead/group":

@@ -1,6 +1,6 @@
 package ui
 
-import "notifier/internal/access"
+import "notifier/internal/auth"
 
 // Patterns returns the patterns of the mux.
 func (p *Pages) Patterns() []string {
@@ -12,8 +12,8 @@ func (p *Pages) Patterns() []string {
 }
 
 // Roles are the roles that the patterns require.
-func (p *Pages) Roles() map[string]access.Role {
-	out := map[string]access.Role{}
+func (p *Pages) Roles() map[string]auth.Role {
+	out := map[string]auth.Role{}
 	for _, x := range p.mux.patterns {
 		out[x.text] = x.role
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/health"
+	"notifier/internal/receivers"
 	"notifier/internal/ui"
 )
 
@@ -14,18 +14,18 @@ import (
 func TestReceiversThatFailAlikeAreOneProblem(t *testing.T) {
 	s := newSite(t)
 	now := time.Now().UTC()
-	route := health.Route{Prefix: "app1:orders", Counted: now}
+	route := receivers.RouteHealth{Prefix: "app1:orders", Counted: now}
 	for i := range 30 {
-		route.Receivers = append(route.Receivers, health.Receiver{Name: fmt.Sprintf("shop%d.example:443", i), Status: 200,
+		route.Receivers = append(route.Receivers, receivers.Health{Name: fmt.Sprintf("shop%d.example:443", i), Status: 200,
 			Reason: "ack_mismatch", Since: now.Add(-time.Duration(10+i) * time.Minute), LastAttempt: now.Add(-time.Minute), Failures: 3, Waiting: 2})
 	}
 
 	for i, status := range []int{500, 500, 500, 502} { // three alike are too few
-		route.Receivers = append(route.Receivers, health.Receiver{Name: fmt.Sprintf("alone%d.example:443", i), Status: status,
+		route.Receivers = append(route.Receivers, receivers.Health{Name: fmt.Sprintf("alone%d.example:443", i), Status: status,
 			Reason: "status_5xx", Since: now.Add(-time.Minute), LastAttempt: now.Add(-time.Second), Failures: 1})
 	}
 
-	s.health = &physician{routes: []health.Route{route}}
+	s.health = &physician{routes: []receivers.RouteHealth{route}}
 	page := s.as(ui.Visitor{}).get("/ui/").is(200)
 	page.says("orders: 30 receivers failing since ", "HTTP 200, ack_mismatch", "60 waiting", "first of them: ",
 		"alone0.example: failing since", "alone3.example: failing since").saysNot("more receivers failing", "shop29.example: failing")

@@ -9,9 +9,8 @@ import (
 
 	"notifier/internal/api"
 	"notifier/internal/fleet"
-	"notifier/internal/keyring"
+	"notifier/internal/notice"
 	"notifier/internal/store"
-	"notifier/internal/timespec"
 	"notifier/internal/wire"
 )
 
@@ -62,7 +61,7 @@ var knownErrors = []struct {
 	err  error
 	text text
 }{
-	{keyring.ErrUnreadable, say("The key of the service cannot be read at the moment. Try again.")},
+	{wire.ErrKeyUnreadable, say("The key of the service cannot be read at the moment. Try again.")},
 	{store.ErrNotFound, say("No such notice is kept.")},
 	{wire.ErrUnconfirmed, say("The change is stored, but not confirmed to be durable. Try again: nothing is done twice.")},
 	{wire.ErrNotSynced, say("Redis does not sync to disk before it answers, as this service requires. Nothing was changed.")},
@@ -74,6 +73,7 @@ var knownErrors = []struct {
 	{wire.ErrLogin, say("Redis rejects the user or the password of this service. Run `notifier doctor`.")},
 	{wire.ErrRights, say("The Redis user of this service lacks a permission. Run `notifier doctor`.")},
 	{fleet.ErrForeign, say("The heartbeats cannot be read: another program may use their keys. Run `notifier doctor`.")},
+	{store.ErrExpires, say("The notice would have expired by then. Nothing was changed.")},
 	{store.ErrUnrouted, say("No route covers the key.")},
 }
 
@@ -102,7 +102,7 @@ func (p *Pages) failure(ctx context.Context, err error) failure {
 
 // timeFault is the text for a time that cannot be read.
 func timeFault(err error) text {
-	var bad *timespec.Error
+	var bad *notice.TimeError
 	switch {
 	case !errors.As(err, &bad):
 		return say("Not a time: use 14:00, yesterday 14:00, 2026-11-22 09:30, now, -1h or +15m.")

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"notifier/internal/phrase"
+	"notifier/internal/problems"
 )
 
 // findingMark begins the messages that are texts of doctor.
@@ -27,7 +27,7 @@ var findingPatterns = sync.OnceValue(func() (list []findingPattern) {
 			continue
 		}
 
-		text := phrase.Bare(message)
+		text := problems.Bare(message)
 		re := strings.ReplaceAll(regexp.QuoteMeta(text), "%s", "(.+?)")
 		list = append(list, findingPattern{message, regexp.MustCompile("(?s)^" + re + "$"), len(text) - 2*strings.Count(text, "%s")})
 	}

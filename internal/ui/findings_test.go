@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"notifier/internal/phrase"
+	"notifier/internal/problems"
 	"notifier/internal/wire"
 )
 
@@ -102,10 +102,10 @@ func TestFindingsAreTranslated(t *testing.T) {
 	}
 	all := strings.Join(literals, "\n")
 	for _, p := range findingPatterns() {
-		if findingsOf.MatchString(phrase.Bare(p.message)) {
+		if findingsOf.MatchString(problems.Bare(p.message)) {
 			continue
 		}
-		parts := strings.Split(phrase.Bare(p.message), "%s")
+		parts := strings.Split(problems.Bare(p.message), "%s")
 		longest := slices.MaxFunc(parts, func(a, b string) int { return len(a) - len(b) })
 		if longest = strings.TrimSpace(longest); !strings.Contains(all, strings.TrimSuffix(longest, "s")) {
 			t.Errorf("doctor has no %q", p.message)

@@ -4,12 +4,11 @@ import (
 	"net/http"
 	"strings"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/problems"
 	"notifier/internal/route"
-	"notifier/internal/sampler"
 	"notifier/internal/sign"
 )
 
@@ -22,7 +21,7 @@ type firstCall struct {
 }
 
 // empty reports whether Redis has no notices of the visitor.
-func empty(b *sampler.Board, p *Pages, v Visitor) bool {
+func empty(b *problems.Board, p *Pages, v Visitor) bool {
 	list, _ := problems.RoutesOf(b, p.o.Routes, v.caller())
 	for _, c := range list {
 		if c.Pending+c.Dead+c.Settled > 0 {
@@ -35,7 +34,7 @@ func empty(b *sampler.Board, p *Pages, v Visitor) bool {
 
 // firstCall returns the command for the first route whose notices need nothing special.
 func (p *Pages) firstCall(r *http.Request, v Visitor) (out firstCall) {
-	if !v.May(access.Produce) {
+	if !v.May(auth.Produce) {
 		return out
 	}
 
@@ -91,7 +90,7 @@ func firstAudience(rt *route.Route) string {
 // firstCommand returns the call for a POSIX shell. No value contains a quotation mark.
 func firstCommand(r *http.Request, key string, c *notice.Content, token bool) string {
 	scheme := "http"
-	if access.OriginOf(r).Secure {
+	if auth.OriginOf(r).Secure {
 		scheme = "https"
 	}
 

@@ -10,16 +10,15 @@ import (
 
 	"golang.org/x/net/html"
 
-	"notifier/internal/access"
 	"notifier/internal/api"
+	"notifier/internal/auth"
 	"notifier/internal/engine/enginetest"
-	"notifier/internal/keyring"
 	"notifier/internal/notice"
+	"notifier/internal/problems"
 	"notifier/internal/route"
-	"notifier/internal/sampler"
-	"notifier/internal/session"
 	"notifier/internal/sign"
 	"notifier/internal/ui"
+	"notifier/internal/wire"
 )
 
 // firstCommand is the command of the page of an empty system.
@@ -57,9 +56,10 @@ func TestEmptySystemShowsTheFirstCall(t *testing.T) {
 				t.Fatal(err)
 			}
 			engine := enginetest.New(t, table)
-			clients := []access.Client{{Name: "me", Token: "token-of-me", Role: access.Admin}}
-			office := session.New(session.Options{Keys: keyring.Fixed(serviceKey), Register: engine, Clients: access.NewClients(clients)})
-			figures := sampler.New(sampler.Options{Engine: engine, Routes: table, Now: time.Now})
+			clients := []auth.Client{{Name: "me", Token: "token-of-me", Role: auth.Admin}}
+			office := auth.NewSessions(auth.SessionOptions{Keys: wire.FixedKey(serviceKey), Register: engine,
+				Clients: auth.NewClients(clients)})
+			figures := problems.NewSampler(problems.SamplerOptions{Engine: engine, Routes: table, Now: time.Now})
 			mux := http.NewServeMux()
 			mux.Handle("/v1/", api.New(api.Options{Engine: engine, Routes: table, Clients: clients, Version: "test"}))
 			mux.Handle("/ui/", ui.New(ui.Options{Engine: engine, Routes: table, Sessions: office, Version: "test", Sampler: figures}))
@@ -99,5 +99,5 @@ func TestFirstCallIsForProducers(t *testing.T) {
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/x"}, time.Hour)
 	s.get("/ui/").is(200).saysNot("Schedule the first notice")
 	s.as(ui.Visitor{Prefix: "app2"}).get("/ui/").is(200).says("Schedule the first notice", "app2:first:test:1")
-	s.as(ui.Visitor{Prefix: "app2", Role: access.Read}).get("/ui/").is(200).saysNot("Schedule the first notice")
+	s.as(ui.Visitor{Prefix: "app2", Role: auth.Read}).get("/ui/").is(200).saysNot("Schedule the first notice")
 }

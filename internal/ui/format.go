@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"notifier/internal/notice"
-	"notifier/internal/phrase"
+	"notifier/internal/problems"
 )
 
 // duration is a duration to about two digits: 340ms, 1.2s, 45s, 3m10s, 2h5m, 3d4h.
 func (l *language) duration(d time.Duration) string {
 	if l == chinese {
-		return phrase.Chinese.Duration(d)
+		return problems.Chinese.Duration(d)
 	}
-	return phrase.English.Duration(d)
+	return problems.English.Duration(d)
 }
 
 // rate is a rate: 0.4/s, 12/s, 3/min.
@@ -33,10 +33,10 @@ func (l *language) rate(f float64) string {
 }
 
 // trimmed is a number with one decimal, if it has one.
-func trimmed(f float64) string { return phrase.Trimmed(f) }
+func trimmed(f float64) string { return problems.Trimmed(f) }
 
 // number groups digits: 1,234,567.
-func number(n any) string { return phrase.Number(n) }
+func number(n any) string { return problems.Number(n) }
 
 // stamp is a time as a page shows it.
 type stamp struct {
@@ -56,7 +56,7 @@ func stampFrom(now, t time.Time) stamp {
 	}
 
 	t, now = t.UTC(), now.UTC()
-	return stamp{notice.Stamp(t), t.Format(time.DateTime) + " UTC", fromNow(now, t), phrase.Moment{At: t, Now: now}.Clock()}
+	return stamp{notice.Stamp(t), t.Format(time.DateTime) + " UTC", fromNow(now, t), problems.Moment{At: t, Now: now}.Clock()}
 }
 
 // clock is a stamp that is shown without its distance from now.
@@ -105,7 +105,7 @@ func (s stamp) clock(escape func(string) string) string {
 }
 
 // fromNow is a time compared with now: "in 3m10s", "5s ago".
-func fromNow(now, t time.Time) text { return plain(phrase.Until(t.Sub(now))) }
+func fromNow(now, t time.Time) text { return plain(problems.Until(t.Sub(now))) }
 
 // plural counts things in the audit, which is in English: "1 notice", "1,204 notices".
 func plural(n any, one string) string {

@@ -12,9 +12,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/access"
 	"notifier/internal/audit"
-	"notifier/internal/session"
+	"notifier/internal/auth"
 )
 
 // The addresses of signing in and out.
@@ -44,14 +43,14 @@ var errSignIn = errors.New("sign in first")
 // gate serves the pages of signing in and out.
 func (p *Pages) gate() {
 	for pattern, h := range map[string]func(http.ResponseWriter, *http.Request) error{
-		"GET " + signInPath:                   p.showSignIn,
-		"POST " + signInPath:                  p.signIn,
-		"POST " + signOutPath:                 p.signOut,
-		"GET " + session.LinkPath + "{token}": p.openLink,
-		"GET " + openedPath:                   p.showOpened,
-		"POST " + openedPath:                  p.openHere,
+		"GET " + signInPath:                p.showSignIn,
+		"POST " + signInPath:               p.signIn,
+		"POST " + signOutPath:              p.signOut,
+		"GET " + auth.LinkPath + "{token}": p.openLink,
+		"GET " + openedPath:                p.showOpened,
+		"POST " + openedPath:               p.openHere,
 	} {
-		p.mux.handle(access.Public, pattern, func(w http.ResponseWriter, r *http.Request) {
+		p.mux.handle(auth.Public, pattern, func(w http.ResponseWriter, r *http.Request) {
 			err := p.local(r)
 			if err == nil {
 				err = h(w, r)
@@ -101,11 +100,11 @@ func (p *Pages) admit(w http.ResponseWriter, r *http.Request) (Visitor, error) {
 	case p.o.Sessions.Open():
 		// Every visitor may do everything. An anonymous session carries the token against
 		// forged requests, which changes require.
-		if s = nil; reads(r) && errors.Is(err, session.ErrNone) {
+		if s = nil; reads(r) && errors.Is(err, auth.ErrNoSession) {
 			s = p.visit(w, r)
 		}
 		return visitor(s), nil
-	case errors.Is(err, session.ErrNone):
+	case errors.Is(err, auth.ErrNoSession):
 		return Visitor{}, errSignIn
 	}
 
@@ -124,22 +123,22 @@ func (p *Pages) stillSignedIn(r *http.Request, v Visitor) bool {
 
 // session returns the session of a request. Several services on one host may set the cookie, so the first
 // valid one counts.
-func (p *Pages) session(r *http.Request) (*session.Session, error) {
+func (p *Pages) session(r *http.Request) (*auth.Session, error) {
 	const most = 4
 	for i, c := range r.CookiesNamed(cookieName) {
 		if i == most {
 			break
 		}
-		if s, err := p.o.Sessions.Check(r.Context(), c.Value); !errors.Is(err, session.ErrNone) {
+		if s, err := p.o.Sessions.Check(r.Context(), c.Value); !errors.Is(err, auth.ErrNoSession) {
 			return s, err
 		}
 	}
 
-	return nil, session.ErrNone
+	return nil, auth.ErrNoSession
 }
 
 // visit creates an anonymous session; nil if that fails.
-func (p *Pages) visit(w http.ResponseWriter, r *http.Request) *session.Session {
+func (p *Pages) visit(w http.ResponseWriter, r *http.Request) *auth.Session {
 	cookie, s, err := p.o.Sessions.Visit(r.Context())
 	if err != nil {
 		return nil
@@ -192,7 +191,7 @@ func (p *Pages) sameSite(r *http.Request) error {
 	return nil
 }
 
-func (p *Pages) setCookie(w http.ResponseWriter, r *http.Request, value string, s *session.Session) {
+func (p *Pages) setCookie(w http.ResponseWriter, r *http.Request, value string, s *auth.Session) {
 	c := cookie(r, cookieName, value)
 	c.Expires, c.MaxAge = s.Expires, max(int(s.Expires.Sub(p.now()).Seconds()), 1)
 	http.SetCookie(w, c)
@@ -206,7 +205,7 @@ func dropCookie(w http.ResponseWriter, r *http.Request, name string) {
 
 func cookie(r *http.Request, name, value string) *http.Cookie {
 	return &http.Cookie{Name: name, Value: value, Path: Root, HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		Secure: access.OriginOf(r).Secure}
+		Secure: auth.OriginOf(r).Secure}
 }
 
 // sendToSignIn leads a visitor without a session to the page for signing in.
@@ -287,15 +286,15 @@ func (p *Pages) signIn(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 
-	value, s, err := p.o.Sessions.SignIn(r.Context(), token, access.OriginOf(r).Address)
-	var tooMany *session.TooMany
+	value, s, err := p.o.Sessions.SignIn(r.Context(), token, auth.OriginOf(r).Address)
+	var tooMany *auth.TooMany
 	switch {
 	case errors.As(err, &tooMany):
 		wait := strconv.Itoa(tooMany.Seconds())
 		w.Header().Set("Retry-After", wait)
 		return p.renderSignIn(w, r, http.StatusTooManyRequests, signInForm{to,
 			say("Too many attempts from this address. Try again in %s s.", wait)})
-	case errors.Is(err, session.ErrToken):
+	case errors.Is(err, auth.ErrToken):
 		return p.renderSignIn(w, r, http.StatusUnauthorized, signInForm{to, say("Invalid token.")})
 	case err != nil:
 		return p.unchecked(err)
@@ -332,9 +331,9 @@ func (p *Pages) signOut(w http.ResponseWriter, r *http.Request) error {
 }
 
 // entered adds a sign-in or sign-out to the audit.
-func (p *Pages) entered(r *http.Request, action audit.Action, s *session.Session) {
+func (p *Pages) entered(r *http.Request, action audit.Action, s *auth.Session) {
 	p.trail.Note(r.Context(), audit.Entry{Action: action, Prefix: s.Prefix, Result: audit.Done, Client: s.Name,
-		Address: access.OriginOf(r).Address, Via: audit.Pages})
+		Address: auth.OriginOf(r).Address, Via: audit.Pages})
 }
 
 // openLink serves GET /ui/portal/{token}, the address of a portal link. It stores a session for the link in a cookie
@@ -343,14 +342,14 @@ func (p *Pages) openLink(w http.ResponseWriter, r *http.Request) error {
 	// The redirect keeps the token out of the browser's history. Another session cannot be checked here: if the
 	// link was opened from another site, the browser does not send the session cookie.
 	value, _, err := p.o.Sessions.Enter(r.Context(), r.PathValue("token"))
-	var full *session.Full
+	var full *auth.SessionsFull
 	switch {
 	case errors.As(err, &full):
 		wait := strconv.Itoa(full.Seconds())
 		w.Header().Set("Retry-After", wait)
 		return failure{http.StatusTooManyRequests, say("This link is open in too many browsers. Sign out in one of them, or try again in %s s.",
 			wait)}
-	case errors.Is(err, session.ErrLink):
+	case errors.Is(err, auth.ErrBadLink):
 		return failure{http.StatusForbidden, say("This link is invalid or has expired. Ask the sender for a new one.")}
 	case err != nil:
 		return p.unchecked(err)
@@ -365,7 +364,7 @@ func (p *Pages) openLink(w http.ResponseWriter, r *http.Request) error {
 
 // linked returns the session of the link that was opened last, and the value of its cookie; nil without
 // one.
-func (p *Pages) linked(r *http.Request) (value string, s *session.Session, err error) {
+func (p *Pages) linked(r *http.Request) (value string, s *auth.Session, err error) {
 	c, err := r.Cookie(linkCookieName)
 	if err != nil {
 		return "", nil, nil
@@ -373,7 +372,7 @@ func (p *Pages) linked(r *http.Request) (value string, s *session.Session, err e
 
 	s, err = p.o.Sessions.Check(r.Context(), c.Value)
 	switch {
-	case errors.Is(err, session.ErrNone):
+	case errors.Is(err, auth.ErrNoSession):
 		return "", nil, nil
 	case err != nil:
 		return "", nil, p.unchecked(err)
@@ -384,10 +383,10 @@ func (p *Pages) linked(r *http.Request) (value string, s *session.Session, err e
 
 // replaced returns the session that the session of a link would replace; nil if there is none, or if it is
 // of the same link.
-func (p *Pages) replaced(r *http.Request, by *session.Session) (*session.Session, error) {
+func (p *Pages) replaced(r *http.Request, by *auth.Session) (*auth.Session, error) {
 	s, err := p.session(r)
 	switch {
-	case errors.Is(err, session.ErrNone):
+	case errors.Is(err, auth.ErrNoSession):
 		return nil, nil
 	case err != nil:
 		return nil, p.unchecked(err)
@@ -476,7 +475,7 @@ func (p *Pages) openHere(w http.ResponseWriter, r *http.Request) error {
 }
 
 // enter starts the session of a link.
-func (p *Pages) enter(w http.ResponseWriter, r *http.Request, value string, s *session.Session) {
+func (p *Pages) enter(w http.ResponseWriter, r *http.Request, value string, s *auth.Session) {
 	dropCookie(w, r, linkCookieName)
 	p.setCookie(w, r, value, s)
 	http.Redirect(w, r, linkPath, http.StatusSeeOther)

@@ -12,38 +12,37 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/access"
 	"notifier/internal/audit"
+	"notifier/internal/auth"
 	"notifier/internal/engine/enginetest"
-	"notifier/internal/keyring"
 	"notifier/internal/notice"
-	"notifier/internal/session"
 	"notifier/internal/ui"
 	"notifier/internal/wire"
 )
 
 var (
-	clients = []access.Client{{Name: "ops", Token: "token-of-ops", Role: access.Admin},
-		{Name: "shop", Token: "token-of-shop", Prefix: "app1", Role: access.Operate},
-		{Name: "desk", Token: "token-of-desk", Prefix: "app1", Role: access.Read},
-		{Name: "two", Token: "token-of-two", Prefix: "app2", Role: access.Operate}}
-	serviceKey = []byte("32 bytes of a key of this service")[:keyring.Size]
+	clients = []auth.Client{{Name: "ops", Token: "token-of-ops", Role: auth.Admin},
+		{Name: "shop", Token: "token-of-shop", Prefix: "app1", Role: auth.Operate},
+		{Name: "desk", Token: "token-of-desk", Prefix: "app1", Role: auth.Read},
+		{Name: "two", Token: "token-of-two", Prefix: "app2", Role: auth.Operate}}
+	serviceKey = []byte("32 bytes of a key of this service")[:wire.KeySize]
 )
 
 // instance is one of several with one Redis.
 type instance struct {
 	http.Handler
-	office *session.Office
+	office *auth.Sessions
 }
 
 // instances are the pages of several instances over one engine.
-func instances(t testing.TB, n int, clients []access.Client, change ...func(*ui.Options)) (*enginetest.Engine, []instance) {
+func instances(t testing.TB, n int, clients []auth.Client, change ...func(*ui.Options)) (*enginetest.Engine, []instance) {
 	t.Helper()
 	table := routes(t)
 	engine := enginetest.New(t, table)
 	list := make([]instance, n)
 	for i := range list {
-		office := session.New(session.Options{Keys: keyring.Fixed(serviceKey), Clients: access.NewClients(clients), Register: engine})
+		office := auth.NewSessions(auth.SessionOptions{Keys: wire.FixedKey(serviceKey), Clients: auth.NewClients(clients),
+			Register: engine})
 		o := ui.Options{Engine: engine, Routes: table, Sessions: office, Loopback: true, Version: "test"}
 		for _, f := range change {
 			f(&o)
@@ -193,7 +192,7 @@ func TestSignInAndOut(t *testing.T) {
 func TestCookiesAreSecureBehindTLS(t *testing.T) {
 	_, at := instances(t, 1, clients)
 	for network, secure := range map[string]bool{"192.0.2.0/24": true, "198.51.100.0/24": false} { // requests come from 192.0.2.1
-		b := &browser{t: t, h: access.Proxies{netip.MustParsePrefix(network)}.Handler(at[0])}
+		b := &browser{t: t, h: auth.Proxies{netip.MustParsePrefix(network)}.Handler(at[0])}
 		if b.do("POST", "/ui/sign-in", url.Values{"token": {"token-of-ops"}}, "X-Forwarded-Proto", "https"); b.cookie == nil ||
 			b.cookie.Secure != secure {
 			t.Errorf("%s: %+v", network, b.cookie)
@@ -239,12 +238,14 @@ func TestForgedCookiesAreRefused(t *testing.T) {
 	engine, at := instances(t, 2, clients)
 	good := signedIn(t, at[0], "token-of-ops").cookie.Value
 	table := routes(t)
-	for what, office := range map[string]*session.Office{
-		"another token": session.New(session.Options{Keys: keyring.Fixed(serviceKey),
-			Clients: access.NewClients([]access.Client{{Name: "ops", Token: "token-of-ops-2", Role: access.Admin}}), Register: engine}),
-		"another key": session.New(session.Options{Keys: keyring.Fixed(make([]byte, keyring.Size)), Clients: access.NewClients(clients),
+	for what, office := range map[string]*auth.Sessions{
+		"another token": auth.NewSessions(auth.SessionOptions{Keys: wire.FixedKey(serviceKey),
+			Clients: auth.NewClients([]auth.Client{{Name: "ops", Token: "token-of-ops-2", Role: auth.Admin}}), Register: engine}),
+		"another key": auth.NewSessions(auth.SessionOptions{Keys: wire.FixedKey(make([]byte, wire.KeySize)),
+			Clients:  auth.NewClients(clients),
 			Register: engine}),
-		"no client": session.New(session.Options{Keys: keyring.Fixed(serviceKey), Clients: access.NewClients(clients[1:]), Register: engine}),
+		"no client": auth.NewSessions(auth.SessionOptions{Keys: wire.FixedKey(serviceKey), Clients: auth.NewClients(clients[1:]),
+			Register: engine}),
 	} {
 		h := ui.New(ui.Options{Engine: engine, Routes: table, Sessions: office, Loopback: true})
 		(&browser{t: t, h: h, cookie: &http.Cookie{Name: "notifier_session", Value: good}}).get("/ui/").sentToSignIn(t, what)
@@ -314,7 +315,7 @@ func TestPagesWithoutClients(t *testing.T) {
 
 // A change needs the token of the session's page, and must not come from another site.
 func TestForgedRequestsChangeNothing(t *testing.T) {
-	for name, who := range map[string][]access.Client{"with clients": clients, "without": nil} {
+	for name, who := range map[string][]auth.Client{"with clients": clients, "without": nil} {
 		t.Run(name, func(t *testing.T) {
 			_, at := instances(t, 2, who)
 			b, other := &browser{t: t, h: at[0]}, &browser{t: t, h: at[0]}
@@ -373,7 +374,7 @@ func TestForgedRequestsChangeNothing(t *testing.T) {
 }
 
 // link makes a link and opens it.
-func (i instance) link(t testing.TB, by access.Caller, scope session.LinkScope) (*session.Link, *browser) {
+func (i instance) link(t testing.TB, by auth.Caller, scope auth.LinkScope) (*auth.Link, *browser) {
 	t.Helper()
 	l, err := i.office.MakeLink(t.Context(), by, scope, time.Hour)
 	if err != nil {
@@ -384,7 +385,7 @@ func (i instance) link(t testing.TB, by access.Caller, scope session.LinkScope) 
 
 func TestLinkBecomesACookieAndACleanAddress(t *testing.T) {
 	_, at := instances(t, 2, clients)
-	l, b := at[0].link(t, access.Caller{Name: "shop", Prefix: "app1"}, session.LinkScope{Prefix: "app1:orders"})
+	l, b := at[0].link(t, auth.Caller{Name: "shop", Prefix: "app1"}, auth.LinkScope{Prefix: "app1:orders"})
 	for i := range at { // any number of times, at every instance
 		b = &browser{t: t, h: at[i]}
 		a := b.get("/ui/portal/" + l.Token)
@@ -424,14 +425,14 @@ func TestLinkBecomesACookieAndACleanAddress(t *testing.T) {
 
 func TestExpiredLinksAreRefused(t *testing.T) {
 	_, at := instances(t, 2, clients)
-	shop := access.Caller{Name: "shop", Prefix: "app1"}
-	l, b := at[0].link(t, shop, session.LinkScope{Prefix: "app1:orders"})
+	shop := auth.Caller{Name: "shop", Prefix: "app1"}
+	l, b := at[0].link(t, shop, auth.LinkScope{Prefix: "app1:orders"})
 	b.get("/ui/portal/" + l.Token)
 	b.get("/ui/opened")
 	if _, err := at[1].office.RevokeLink(t.Context(), shop, l.ID); err != nil {
 		t.Fatal(err)
 	}
-	other, _ := at[0].link(t, shop, session.LinkScope{Prefix: "app1:orders"})
+	other, _ := at[0].link(t, shop, auth.LinkScope{Prefix: "app1:orders"})
 	cookie := b.cookie
 	for i := range at {
 		b := &browser{t: t, h: at[i], cookie: cookie}
@@ -461,8 +462,8 @@ func TestSignInPagesCannotBeFramed(t *testing.T) {
 // A link asks before its session replaces another one.
 func TestLinkDoesNotReplaceASessionUnasked(t *testing.T) {
 	_, at := instances(t, 1, clients)
-	l, _ := at[0].link(t, access.Caller{Name: "shop", Prefix: "app1"}, session.LinkScope{Prefix: "app1:orders", Host: "shop.example"})
-	other, _ := at[0].link(t, access.Caller{Name: "shop", Prefix: "app1"}, session.LinkScope{Prefix: "app1:orders", Host: "other.example"})
+	l, _ := at[0].link(t, auth.Caller{Name: "shop", Prefix: "app1"}, auth.LinkScope{Prefix: "app1:orders", Host: "shop.example"})
+	other, _ := at[0].link(t, auth.Caller{Name: "shop", Prefix: "app1"}, auth.LinkScope{Prefix: "app1:orders", Host: "other.example"})
 	b := signedIn(t, at[0], "token-of-ops")
 	own, csrf := b.cookie, b.csrf()
 	// both asks with the cookies of the session and of the link that was opened.
@@ -528,7 +529,7 @@ func TestLinkOpensPagesOfNoticesOnly(t *testing.T) {
 	for _, v := range []ui.Visitor{{Prefix: "app1:orders", Host: "shop.example"}, {Prefix: "app1:orders", Audience: "m17"}} {
 		who := s.as(v)
 		for pattern, role := range s.pages.Roles() {
-			if role == access.Public || pattern == "GET /ui/" {
+			if role == auth.Public || pattern == "GET /ui/" {
 				continue
 			}
 			for _, a := range asks(t, pattern, x) {

@@ -10,17 +10,15 @@ import (
 	"strings"
 	"time"
 
-	"notifier/internal/access"
 	"notifier/internal/api"
 	"notifier/internal/audit"
-	"notifier/internal/health"
-	"notifier/internal/holds"
+	"notifier/internal/auth"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/problems"
+	"notifier/internal/receivers"
 	"notifier/internal/route"
-	"notifier/internal/sampler"
 	"notifier/internal/store"
-	"notifier/internal/timespec"
 )
 
 // mostHolds is the maximum number of paused and limited receivers on a page.
@@ -63,12 +61,12 @@ func (f holdForm) concurrency() string {
 
 // holdsOf returns the pauses and limits that the visitor may change: those of a receiver, or all if it is empty. more
 // is the number of those left out.
-func (p *Pages) holdsOf(b *sampler.Board, v Visitor, receiver string) (rows []holdRow, more int) {
+func (p *Pages) holdsOf(b *problems.Board, v Visitor, receiver string) (rows []holdRow, more int) {
 	if b.Holds == nil {
 		return nil, 0
 	}
 
-	list := holdList{p: p, visitor: v, receiver: receiver, by: map[holds.Receiver]*holdRow{}}
+	list := holdList{p: p, visitor: v, receiver: receiver, by: map[receivers.Receiver]*holdRow{}}
 	for _, pause := range b.Holds.Pauses() {
 		if row := list.row(pause.Receiver); row != nil && pause.Active(b.At) {
 			row.Paused, row.Until, row.Held = true, p.stamp(pause.Until), "–"
@@ -102,13 +100,13 @@ type holdList struct {
 	p        *Pages
 	visitor  Visitor
 	receiver string
-	by       map[holds.Receiver]*holdRow
+	by       map[receivers.Receiver]*holdRow
 	rows     []*holdRow
 }
 
 // row returns the row of a receiver, and adds it if there is none; nil if it is not wanted.
-func (l *holdList) row(r holds.Receiver) *holdRow {
-	wanted := l.receiver == "" || r.Host != "" && (r.Host == l.receiver || r.Host == health.Host(l.receiver))
+func (l *holdList) row(r receivers.Receiver) *holdRow {
+	wanted := l.receiver == "" || r.Host != "" && (r.Host == l.receiver || r.Host == receivers.Host(l.receiver))
 	if !wanted || !l.visitor.Owns(r.Prefix) {
 		return nil
 	}
@@ -116,7 +114,7 @@ func (l *holdList) row(r holds.Receiver) *holdRow {
 	if l.by[r] == nil {
 		f := holdForm{ID: anchor("hold-" + r.String()), Host: r.Host, Audience: r.Audience, Prefix: r.Prefix, From: l.receiver,
 			CSRF: l.visitor.CSRF}
-		l.by[r] = &holdRow{holdForm: f, Held: "–", May: l.visitor.May(access.Operate)}
+		l.by[r] = &holdRow{holdForm: f, Held: "–", May: l.visitor.May(auth.Operate)}
 		l.rows = append(l.rows, l.by[r])
 	}
 
@@ -124,14 +122,14 @@ func (l *holdList) row(r holds.Receiver) *holdRow {
 }
 
 // addHold sets the pause and the limits that apply to a receiver of a route, whoever has set them.
-func (h *hostRow) addHold(p *Pages, b *sampler.Board, v Visitor) {
+func (h *hostRow) addHold(p *Pages, b *problems.Board, v Visitor) {
 	rt := p.o.Routes.Prefix(h.Prefix)
 	called := rt == nil || rt.Target.Kind == route.KindNotice || rt.Target.Kind == route.KindFixed
 	if _, err := notice.HostPort(h.Host); !called || err != nil {
 		return
 	}
 
-	h.MayHold = v.May(access.Operate)
+	h.MayHold = v.May(auth.Operate)
 	if b.Holds == nil {
 		return
 	}
@@ -149,12 +147,12 @@ func holdForms(page *receiverPage, v Visitor) *holdForm {
 	receiver := page.Receiver
 	host, err := notice.HostPort(receiver)
 	called := len(page.Holds) > 0 || slices.ContainsFunc(page.Routes, func(r receiverOfRoute) bool { return r.MayHold })
-	if err != nil || !called || !v.May(access.Operate) {
+	if err != nil || !called || !v.May(auth.Operate) {
 		return nil
 	}
 
 	f := &holdForm{ID: "hold", Host: host, Prefix: v.Prefix, From: receiver, CSRF: v.CSRF}
-	if name := health.Host(host); name != host {
+	if name := receivers.Host(host); name != host {
 		f.Hosts = []string{host, name}
 	}
 
@@ -163,9 +161,9 @@ func holdForms(page *receiverPage, v Visitor) *holdForm {
 
 // changeReceivers adds the changes of paused and limited receivers.
 func (p *Pages) changeReceivers() {
-	p.change(access.Operate, "POST /ui/receivers/pause", p.pauseReceiver)
-	p.change(access.Operate, "POST /ui/receivers/resume", p.resumeReceiver)
-	p.change(access.Operate, "POST /ui/receivers/limit", p.limitReceiver)
+	p.change(auth.Operate, "POST /ui/receivers/pause", p.pauseReceiver)
+	p.change(auth.Operate, "POST /ui/receivers/resume", p.resumeReceiver)
+	p.change(auth.Operate, "POST /ui/receivers/limit", p.limitReceiver)
 }
 
 // unchanged returns the failure of a change that was refused because of its input.
@@ -177,8 +175,8 @@ func unchanged(why text) error {
 func field(r *http.Request, name string) string { return strings.TrimSpace(r.FormValue(name)) }
 
 // receiverOf reads the receiver of a form. The default prefix is the visitor's.
-func (p *Pages) receiverOf(r *http.Request, v Visitor) (holds.Receiver, error) {
-	x := holds.Receiver{Prefix: cmp.Or(strings.TrimSuffix(field(r, "prefix"), ":"), v.Prefix), Audience: field(r, "audience")}
+func (p *Pages) receiverOf(r *http.Request, v Visitor) (receivers.Receiver, error) {
+	x := receivers.Receiver{Prefix: cmp.Or(strings.TrimSuffix(field(r, "prefix"), ":"), v.Prefix), Audience: field(r, "audience")}
 	host := field(r, "host")
 	var err error
 	switch {
@@ -200,7 +198,7 @@ func (p *Pages) receiverOf(r *http.Request, v Visitor) (holds.Receiver, error) {
 }
 
 // spreadOf reads the receiver of a form, and the time over which its held notices are spread.
-func (p *Pages) spreadOf(r *http.Request, v Visitor) (x holds.Receiver, over time.Duration, err error) {
+func (p *Pages) spreadOf(r *http.Request, v Visitor) (x receivers.Receiver, over time.Duration, err error) {
 	if x, err = p.receiverOf(r, v); err != nil {
 		return x, 0, err
 	}
@@ -220,7 +218,7 @@ func (p *Pages) pauseReceiver(w http.ResponseWriter, r *http.Request, v Visitor)
 		return err
 	}
 
-	until, err := p.instant(field(r, "until"), v, timespec.Next)
+	until, err := p.instant(field(r, "until"), v, notice.TakeNext)
 	past := say("The end of the pause is not in the future, or too far in it.")
 	switch {
 	case err != nil:
@@ -233,7 +231,7 @@ func (p *Pages) pauseReceiver(w http.ResponseWriter, r *http.Request, v Visitor)
 
 	until = until.Truncate(time.Millisecond)
 	err = p.o.Engine.PauseReceiver(lasting(r), v.Client, x, until, over)
-	if errors.Is(err, holds.ErrUntil) {
+	if errors.Is(err, receivers.ErrUntil) {
 		return unchanged(past)
 	}
 
@@ -264,7 +262,7 @@ func (p *Pages) limitReceiver(w http.ResponseWriter, r *http.Request, v Visitor)
 		return err
 	}
 
-	l := holds.Limit{Receiver: x}
+	l := receivers.Limit{Receiver: x}
 	if rate := field(r, "rate"); rate != "" && rate != "0" {
 		if l.Rate, err = notice.ParseRate(rate); err != nil || l.Rate > maxRate {
 			return unchanged(rateFault)

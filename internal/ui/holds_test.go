@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/net/html"
 
-	"notifier/internal/access"
 	"notifier/internal/audit"
+	"notifier/internal/auth"
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
 	"notifier/internal/store"
@@ -118,9 +118,9 @@ func TestFirstPageNamesPausedReceivers(t *testing.T) {
 	page = s.press(page, "/ui/receivers/pause", "audience", "m17", "prefix", "app1:orders")
 	s.get("/ui/").says("2 receivers paused", "No attempt is made until the pause ends. 1 due notice held.", "audience m17 under app1:orders",
 		"next.example until ")
-	s.as(ui.Visitor{Prefix: "app1", Role: access.Read}).get("/ui/").says("1 receiver paused", "audience m17 under app1:orders").
+	s.as(ui.Visitor{Prefix: "app1", Role: auth.Read}).get("/ui/").says("1 receiver paused", "audience m17 under app1:orders").
 		saysNot("next.example", "no route or receiver is paused")
-	s.as(ui.Visitor{Prefix: "app2", Role: access.Read}).get("/ui/").says("and no route is paused").saysNot("next.example", "m17")
+	s.as(ui.Visitor{Prefix: "app2", Role: auth.Read}).get("/ui/").says("and no route is paused").saysNot("next.example", "m17")
 	for i := range 5 {
 		page = s.press(page, "/ui/receivers/pause", "host", fmt.Sprintf("a%d.example", i))
 	}
@@ -131,7 +131,7 @@ func TestFirstPageNamesPausedReceivers(t *testing.T) {
 func TestReceiversOfClientWithPrefix(t *testing.T) {
 	s := newSite(t)
 	s.engine.Tell(fleet.Figures{Hosts: []fleet.HostFigures{{Prefix: "app1:orders", Host: "shop.example:443", Calls: 3}}})
-	me := s.as(ui.Visitor{Prefix: "app1", Role: access.Operate})
+	me := s.as(ui.Visitor{Prefix: "app1", Role: auth.Operate})
 	me.get("/ui/receivers").says("shop.example:443 orders answers")
 	page := me.get("/ui/receivers/shop.example:443")
 	page = me.press(page, "/ui/receivers/pause", "host", "shop.example")

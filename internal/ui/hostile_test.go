@@ -13,11 +13,10 @@ import (
 	"notifier/internal/audit"
 	"notifier/internal/doctor"
 	"notifier/internal/fleet"
-	"notifier/internal/health"
 	"notifier/internal/history"
+	"notifier/internal/jobs"
 	"notifier/internal/notice"
-	"notifier/internal/redirect"
-	"notifier/internal/stats"
+	"notifier/internal/receivers"
 	"notifier/internal/store"
 	"notifier/internal/ui"
 )
@@ -101,20 +100,20 @@ func TestHostileContentDoesNotRun(t *testing.T) {
 		return &doctor.Report{Errors: 1, Findings: []doctor.Finding{{Check: attack, Node: attack, Message: attack, Remedy: attack,
 			Severity: doctor.Error}}}, nil
 	}
-	s.engine.SetReady(stats.Readiness{Ready: true, Degraded: []stats.Condition{{Reason: attack, Urgent: true}}})
-	moved := redirect.Redirect{ID: "x", Client: attack, State: attack, Reason: attack,
-		Rule: redirect.Rule{From: "https://a.example/" + attack, To: attack,
+	s.engine.SetReady(fleet.Readiness{Ready: true, Degraded: []fleet.Condition{{Reason: attack, Urgent: true}}})
+	moved := jobs.Job{ID: "x", Client: attack, State: attack, Reason: attack,
+		Rule: jobs.Rule{From: "https://a.example/" + attack, To: attack,
 			Prefix: "app1:orders", Audience: attack, Host: attack}}
-	if err := (redirect.Redis{Store: s.engine.Store()}).Add(t.Context(), &moved, redirect.MaxKept); err != nil {
+	if err := (jobs.Store{Store: s.engine.Store()}).Add(t.Context(), &moved, jobs.MaxJobs); err != nil {
 		t.Fatal(err)
 	}
 	past := &archive{}
 	past.put("app1:orders:paid:1", notice.Ending(attack), func(r *history.Row) {
 		r.Notice, r.Host, r.Damaged = n, attack, []string{attack}
 	})
-	sick := &physician{routes: []health.Route{{Prefix: "app1:orders", Receivers: []health.Receiver{{Name: attack, Since: now,
+	sick := &physician{routes: []receivers.RouteHealth{{Prefix: "app1:orders", Receivers: []receivers.Health{{Name: attack, Since: now,
 		Reason: attack}}}},
-		day: health.Day{Answers: []health.Attempt{{At: now, Failed: true, Reason: attack}}}}
+		day: receivers.Day{Answers: []receivers.Attempt{{At: now, Failed: true, Reason: attack}}}}
 	s.history, s.health = past, sick
 	s.replays = &replayer{list: []*history.Replay{{ID: "x", Name: attack, Client: "orders", Prefix: attack, Host: attack, Reason: attack,
 		State: attack, Counts: map[string]int64{attack: 1}, ReplayAbout: history.ReplayAbout{Refused: map[string]int64{attack: 1},

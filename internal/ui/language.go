@@ -12,8 +12,8 @@ import (
 
 	"github.com/a-h/templ"
 
-	"notifier/internal/access"
-	"notifier/internal/phrase"
+	"notifier/internal/auth"
+	"notifier/internal/problems"
 )
 
 // language is a language of the pages.
@@ -53,7 +53,7 @@ func readMessages(file string) map[string]string {
 }
 
 // text is a text of a page. Pages show the message's translation, if messages.txt has one.
-type text phrase.Text
+type text problems.Text
 
 // say is a text of messages.txt.
 func say(message string, args ...any) text { return append(text{message}, args...) }
@@ -123,11 +123,11 @@ func (l *language) show(x any, escape func(string) string) string {
 		s = strings.Join(x, l.comma())
 	case time.Duration:
 		s = l.duration(x)
-	case phrase.Text:
+	case problems.Text:
 		return l.write(text(x), escape)
-	case phrase.Until:
+	case problems.Until:
 		s = l.plain(x.Text())
-	case phrase.Moment:
+	case problems.Moment:
 		return stampFrom(x.Now, x.At).clock(escape)
 	case perSecond:
 		s = l.rate(float64(x))
@@ -168,14 +168,14 @@ func (l *language) write(t text, escape func(string) string) string {
 		message = own
 	}
 
-	message = phrase.Bare(message)
+	message = problems.Bare(message)
 	if escape != nil {
 		message = markup(escape(message))
 	} else {
 		message = strings.NewReplacer("`", "", "**", "").Replace(message)
 	}
 
-	return phrase.Fill(message, t[1:], func(x any) string { return l.show(x, escape) })
+	return problems.Fill(message, t[1:], func(x any) string { return l.show(x, escape) })
 }
 
 // markup makes code of `…` and strong text of **…**.
@@ -244,7 +244,7 @@ func (p *Pages) chooseLanguage(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	http.SetCookie(w, &http.Cookie{Name: languageCookie, Value: l.Tag, Path: Root, MaxAge: 365 * 24 * 60 * 60, HttpOnly: true,
-		SameSite: http.SameSiteLaxMode, Secure: access.OriginOf(r).Secure})
+		SameSite: http.SameSiteLaxMode, Secure: auth.OriginOf(r).Secure})
 	return back(w, within(q.Get("back")), nil)
 }
 
@@ -270,7 +270,7 @@ func switches(r *http.Request, now *language) (list []switchItem) {
 
 // addLanguages adds the address that sets the language.
 func (p *Pages) addLanguages() {
-	p.mux.handle(access.Public, "GET "+languagePath, func(w http.ResponseWriter, r *http.Request) {
+	p.mux.handle(auth.Public, "GET "+languagePath, func(w http.ResponseWriter, r *http.Request) {
 		err := p.local(r)
 		if err == nil {
 			err = p.chooseLanguage(w, r)

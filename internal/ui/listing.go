@@ -6,11 +6,10 @@ import (
 	"slices"
 	"time"
 
-	"notifier/internal/keyring"
 	"notifier/internal/notice"
 	"notifier/internal/search"
 	"notifier/internal/store"
-	"notifier/internal/timespec"
+	"notifier/internal/wire"
 )
 
 // searchTime is the time in which a page reads notices one by one.
@@ -52,10 +51,10 @@ func (p *Pages) searchFor(f filter, v Visitor) (q search.Query, wrong text) {
 	if f.Reason != "" && !slices.Contains(notice.Reasons, f.Reason) {
 		return q, say("There is no such reason.")
 	}
-	if q.Since, err = p.instant(f.Since, v, timespec.Last); err != nil {
+	if q.Since, err = p.instant(f.Since, v, notice.TakeLast); err != nil {
 		return q, timeFault(err)
 	}
-	if q.Until, err = p.instant(f.Until, v, timespec.Last); err != nil {
+	if q.Until, err = p.instant(f.Until, v, notice.TakeLast); err != nil {
 		return q, timeFault(err)
 	}
 
@@ -63,11 +62,11 @@ func (p *Pages) searchFor(f filter, v Visitor) (q search.Query, wrong text) {
 }
 
 // instant reads a time in the visitor's zone. An empty text is the zero time.
-func (p *Pages) instant(s string, v Visitor, side timespec.Side) (time.Time, error) {
+func (p *Pages) instant(s string, v Visitor, side notice.TimeSide) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}
-	return timespec.Instant(s, p.now().In(v.zone()), side)
+	return notice.ParseInstant(s, p.now().In(v.zone()), side)
 }
 
 // hostOf returns the host of a notice; empty without one.
@@ -80,7 +79,7 @@ func bound(page, search string, v Visitor) []byte {
 }
 
 func (p *Pages) seal(r *http.Request, cursor string, bound []byte) (string, error) {
-	return p.o.Keys.Seal(r.Context(), keyring.Cursors, cursor, bound)
+	return p.o.Keys.Seal(r.Context(), wire.ForCursors, cursor, bound)
 }
 
 // opened returns the cursor of a request.
@@ -94,7 +93,7 @@ func (p *Pages) openedAs(r *http.Request, name string, bound []byte) (string, er
 }
 
 func (p *Pages) unseal(r *http.Request, text string, bound []byte) (string, error) {
-	cursor, err := p.o.Keys.Open(r.Context(), keyring.Cursors, text, bound)
+	cursor, err := p.o.Keys.Open(r.Context(), wire.ForCursors, text, bound)
 	if err != nil {
 		return "", failure{http.StatusBadRequest, say("This link continues a search of another visitor or service. Start the search again.")}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/a-h/templ"
 	"go.uber.org/zap"
 
-	"notifier/internal/sampler"
+	"notifier/internal/problems"
 )
 
 // liveTimeout limits the time of one write to a browser. liveBeat is the interval of empty events, by
@@ -36,13 +36,13 @@ type liveBlock struct {
 
 // livePages maps the name of a live page to a function that returns its blocks, in the order of the page. The stream has the
 // query of the page.
-var livePages = map[string]func(*Pages, *sampler.Board, Visitor, url.Values) []liveBlock{
-	"now": func(p *Pages, b *sampler.Board, v Visitor, q url.Values) []liveBlock {
+var livePages = map[string]func(*Pages, *problems.Board, Visitor, url.Values) []liveBlock{
+	"now": func(p *Pages, b *problems.Board, v Visitor, q url.Values) []liveBlock {
 		page := p.nowOf(b, v)
 		page.arrange(sortingOf(Root, q))
 		return nowBlocks(page)
 	},
-	"receivers": func(p *Pages, b *sampler.Board, v Visitor, q url.Values) []liveBlock {
+	"receivers": func(p *Pages, b *problems.Board, v Visitor, q url.Values) []liveBlock {
 		return receiverBlocks(p.receiversOf(b, v, receiverFilterOf(q)))
 	},
 }
@@ -184,7 +184,7 @@ func (p *Pages) showLive(w http.ResponseWriter, r *http.Request, v Visitor) erro
 	boards, leave := p.sampler.Watch(name)
 	defer leave()
 	for {
-		var b *sampler.Board
+		var b *problems.Board
 		select {
 		case <-r.Context().Done():
 			return nil
@@ -232,12 +232,12 @@ type livePage struct {
 // rendered are the blocks of one board, by page, query, language and scope.
 type rendered struct {
 	mu     sync.Mutex
-	board  *sampler.Board
+	board  *problems.Board
 	blocks map[string][]block
 }
 
 // blocks renders the blocks of a page once for all visitors with the same scope and language.
-func (p *Pages) blocks(page livePage, b *sampler.Board, v Visitor, lang *language) ([]block, error) {
+func (p *Pages) blocks(page livePage, b *problems.Board, v Visitor, lang *language) ([]block, error) {
 	p.rendered.mu.Lock()
 	defer p.rendered.mu.Unlock()
 	if p.rendered.board != b {

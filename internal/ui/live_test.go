@@ -13,7 +13,6 @@ import (
 	"notifier/internal/api"
 	"notifier/internal/fleet"
 	"notifier/internal/notice"
-	"notifier/internal/stats"
 	"notifier/internal/ui"
 )
 
@@ -79,7 +78,7 @@ func (st *stream) until(want string) string {
 func TestLivePagesSendChangesWithinTheScope(t *testing.T) {
 	s := newSite(t)
 	s.keep("app2:a:b:theirs", notice.Content{URL: "https://theirs.example/"}, time.Hour)
-	s.engine.Tell(fleet.Figures{Routes: map[string]fleet.RouteFigures{"app2": {InFlight: 7733, Work: stats.Work{}}},
+	s.engine.Tell(fleet.Figures{Routes: map[string]fleet.RouteFigures{"app2": {InFlight: 7733, Work: fleet.Work{}}},
 		Hosts: []fleet.HostFigures{{Prefix: "app2", Host: "theirs.example:443", Calls: 4242, Breaker: "open"}}})
 	me := s.as(ui.Visitor{Prefix: "app1"})
 	address, stop := me.serve()

@@ -127,6 +127,7 @@ type navItem struct {
 	all     bool // only for visitors who see all notices
 	wide    bool // not for visitors with a portal link
 	archive bool // only with a history
+	recurs  bool // only with recurring notices
 }
 
 // screens are the pages of the navigation, in order.
@@ -137,6 +138,8 @@ var screens = []navItem{
 	{Path: Root + "dead", Name: say("Dead letters")},
 	{Path: Root + "receivers", Name: say("Receivers"), wide: true},
 	{Path: Root + "replays", Name: say("Replays"), wide: true, archive: true},
+	{Path: Root + "report", Name: say("Report"), wide: true, archive: true},
+	{Path: Root + "recurrences", Name: say("Recurrences"), wide: true, recurs: true},
 	{Path: Root + "routes", Name: say("Routes"), wide: true},
 	{Path: Root + "doctor", Name: say("Doctor"), all: true},
 	{Path: Root + "audit", Name: say("Audit"), wide: true},
@@ -145,7 +148,7 @@ var screens = []navItem{
 func (p *Pages) navOf(v Visitor, section text) []navItem {
 	var out []navItem
 	for _, s := range screens {
-		if s.all && !v.All() || s.wide && v.Linked() || s.archive && p.o.History == nil {
+		if s.all && !v.All() || s.wide && v.Linked() || s.archive && p.o.History == nil || s.recurs && p.o.Recurrences == nil {
 			continue
 		}
 

@@ -3,10 +3,8 @@ package ui
 import (
 	"context"
 
-	"notifier/internal/access"
-	"notifier/internal/phrase"
+	"notifier/internal/auth"
 	"notifier/internal/problems"
-	"notifier/internal/sampler"
 )
 
 // matter is a problem as the first page shows it.
@@ -30,10 +28,10 @@ type link struct {
 var severities = map[problems.Severity]level{problems.Warning: mind, problems.Error: wrong}
 
 // matters returns the problems within the visitor's scope, worst first.
-func (p *Pages) matters(b *sampler.Board, v Visitor) (out []matter) {
+func (p *Pages) matters(b *problems.Board, v Visitor) (out []matter) {
 	found, _ := p.sampler.Examiner.Troubles()
 	for _, x := range problems.Find(problems.Options{Board: b, Routes: p.o.Routes, Reader: v.caller(), Findings: found,
-		Explain: func(err error) phrase.Text { return phrase.Text(p.failure(context.Background(), err).text) }}) {
+		Explain: func(err error) problems.Text { return problems.Text(p.failure(context.Background(), err).text) }}) {
 		m := matter{Level: severities[x.Severity], Title: text(x.Title), Why: text(x.Why), Quoted: x.Quoted, CSRF: v.CSRF}
 		for _, f := range x.Facts {
 			m.Facts = append(m.Facts, text(f))
@@ -43,7 +41,7 @@ func (p *Pages) matters(b *sampler.Board, v Visitor) (out []matter) {
 			m.Links = append(m.Links, link{l.Path, text(l.Text)})
 		}
 
-		if x.Resume && v.May(access.Operate) {
+		if x.Resume && v.May(auth.Operate) {
 			m.Resume = x.Route
 		}
 

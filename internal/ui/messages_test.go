@@ -19,8 +19,8 @@ import (
 	templparser "github.com/a-h/templ/parser/v2"
 	"golang.org/x/net/html"
 
-	"notifier/internal/phrase"
-	"notifier/internal/replay"
+	"notifier/internal/jobs"
+	"notifier/internal/problems"
 	"notifier/internal/route"
 	"notifier/internal/sign"
 )
@@ -57,8 +57,8 @@ func givenTexts() (list []string) {
 			}
 		}
 	}
-	for _, r := range replay.Reasons() {
-		list = append(list, whyNotResent(&replay.Refusal{Reason: r})[0].(string))
+	for _, r := range jobs.Reasons() {
+		list = append(list, whyNotResent(&jobs.Refusal{Reason: r})[0].(string))
 	}
 	log := route.Route{Target: route.Target{Kind: route.KindLog}}
 	return append(list, log.Acknowledgement())
@@ -102,7 +102,7 @@ var halfwidth = regexp.MustCompile(`\p{Han}[,.;:?!()]`)
 func sources(t *testing.T) map[string]*ast.File {
 	t.Helper()
 	var names []string
-	for _, dir := range []string{".", "../problems", "../phrase"} {
+	for _, dir := range []string{".", "../problems"} {
 		some, err := filepath.Glob(dir + "/*.go")
 		if err != nil {
 			t.Fatal(err)
@@ -417,9 +417,9 @@ func TestTextsInBothLanguages(t *testing.T) {
 		{say("The first %s attempt(s) (is|are) no longer recorded.", 1), "The first 1 attempt is no longer recorded.", "最初的 1 次投递已无记录。"},
 		{say("%s retr(y|ies) over %s", 9, 25*time.Hour), "9 retries over 1d1h", "1 天 1 小时内重试 9 次"},
 		{say("nav|Now"), "Now", "总览"},
-		{plain(phrase.Until(-3 * time.Minute)), "3m ago", "3 分钟前"},
-		{plain(phrase.Until(190 * time.Second)), "in 3m10s", "3 分 10 秒后"},
-		{plain(phrase.Until(0)), "now", "现在"},
+		{plain(problems.Until(-3 * time.Minute)), "3m ago", "3 分钟前"},
+		{plain(problems.Until(190 * time.Second)), "in 3m10s", "3 分 10 秒后"},
+		{plain(problems.Until(0)), "now", "现在"},
 		{plain(1200 * time.Microsecond), "1.2ms", "1.2 毫秒"},
 		{plain(125 * time.Minute), "2h5m", "2 小时 5 分钟"},
 		{perSecond(0.05), "3/min", "3/分钟"},

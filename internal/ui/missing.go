@@ -5,7 +5,7 @@ import (
 	"context"
 	"time"
 
-	"notifier/internal/sampler"
+	"notifier/internal/problems"
 	"notifier/internal/wire"
 )
 
@@ -28,7 +28,7 @@ func (v Visitor) away(lost []wire.Lost) text {
 }
 
 // stale returns why the figures are outdated; nil if they are current.
-func (p *Pages) stale(b *sampler.Board, v Visitor) text {
+func (p *Pages) stale(b *problems.Board, v Visitor) text {
 	if b.Err == nil {
 		return nil
 	}

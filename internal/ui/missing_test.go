@@ -8,7 +8,6 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/stats"
 	"notifier/internal/ui"
 	"notifier/internal/wire"
 )
@@ -45,8 +44,8 @@ func TestPagesNameUnavailableNodes(t *testing.T) {
 // Each limitation of the instance is a problem with a link to the checks, the urgent ones first.
 func TestNowShowsEachDegradedReason(t *testing.T) {
 	s := newSite(t)
-	s.engine.SetReady(stats.Readiness{Ready: true,
-		Degraded: []stats.Condition{{Reason: "no subscription"}, {Reason: "evicted", Urgent: true}}})
+	s.engine.SetReady(fleet.Readiness{Ready: true,
+		Degraded: []fleet.Condition{{Reason: "no subscription"}, {Reason: "evicted", Urgent: true}}})
 	s.get("/ui/").is(200).says(
 		"Notices are lost or not delivered evicted Doctor ! This instance is degraded no subscription Doctor")
 	s.get("/ui/doctor").is(200).says("This instance is degraded.", "no subscription.", "evicted.")
@@ -57,8 +56,8 @@ func TestNowShowsEachDegradedReason(t *testing.T) {
 func TestNowShowsFullRedisFirst(t *testing.T) {
 	s := newSite(t)
 	const why = "Redis is full (maxmemory): new notices are refused since 03:04:05 UTC"
-	s.engine.SetReady(stats.Readiness{Ready: true,
-		Degraded: []stats.Condition{{Reason: "evicted", Urgent: true},
+	s.engine.SetReady(fleet.Readiness{Ready: true,
+		Degraded: []fleet.Condition{{Reason: "evicted", Urgent: true},
 			{Reason: why, Urgent: true, Full: true}}})
 	s.get("/ui/").is(200).says("Redis is full: new notices are refused Stored notices are still delivered. Reported by: test. "+why+" Doctor",
 		"Notices are lost or not delivered evicted")

@@ -9,16 +9,14 @@ import (
 	"strings"
 	"time"
 
-	"notifier/internal/access"
 	"notifier/internal/api"
 	"notifier/internal/audit"
+	"notifier/internal/auth"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/problems"
-	"notifier/internal/route"
 	"notifier/internal/sign"
 	"notifier/internal/store"
-	"notifier/internal/timespec"
 )
 
 type noticePage struct {
@@ -28,7 +26,8 @@ type noticePage struct {
 	Headline                                    text
 	Level                                       level
 	Head                                        string // the notice that this one waits for, if the visitor may see it
-	Due, Made, Settled                          stamp
+	Due, Made, Settled, Expires                 stamp
+	Expired                                     bool // it cannot be sent again without a new expiry
 	Reason                                      text
 	Made1, Max                                  int
 	Earlier                                     int // attempts that are no longer recorded
@@ -94,10 +93,11 @@ func (p *Pages) noticePage(f *store.Found, c chronicle, v Visitor) noticePage {
 	rt, content := p.o.Routes.Prefix(f.Route), p.view(f)
 	out := noticePage{Key: f.Key, ID: f.ID(), Route: p.routeFor(f.Route, v), Host: p.hostOf(f), URL: address(content),
 		Audience: content.Text(f.Audience), Method: cmp.Or(f.Method, http.MethodPost), State: f.State, Due: p.stamp(f.Due),
-		Made: p.stamp(f.Made.Time()), Settled: p.stamp(f.SettledAt), Made1: f.AttemptsMade, Max: maxAttempts(f, rt),
+		Made: p.stamp(f.Made.Time()), Settled: p.stamp(f.SettledAt), Made1: f.AttemptsMade, Max: rt.MaxAttempts(f.Notice),
 		Earlier: f.AttemptsMade - len(f.Attempts), Body: p.body(f), Headers: headers(f.Headers, content), CSRF: v.CSRF, Linked: v.Linked(),
-		May: v.May(access.Produce), History: p.o.History != nil, Ending: f.Ending()}
+		May: v.May(auth.Produce), History: p.o.History != nil, Ending: f.Ending()}
 	out.ScheduledURL = p.scheduledAddress(f)
+	out.Expires, out.Expired = p.stamp(f.Expires), f.Expired(p.now())
 	if f.Reason != "" {
 		out.Reason = v.deathReason(f)
 	}
@@ -110,7 +110,7 @@ func (p *Pages) noticePage(f *store.Found, c chronicle, v Visitor) noticePage {
 
 	if rt != nil {
 		signing := rt.Signing()
-		if out.Signed = signing.Recipes(); signing.HMAC() {
+		if out.Signed = signing.Recipes(); signing.Shared() {
 			out.SignPer = string(signing.Per)
 		}
 	}
@@ -120,7 +120,7 @@ func (p *Pages) noticePage(f *store.Found, c chronicle, v Visitor) noticePage {
 		out.MayFire = f.State == notice.Scheduled
 	}
 
-	if v.May(access.Operate) {
+	if v.May(auth.Operate) {
 		out.MayRedrive = f.State == notice.Dead
 		out.MayTest = p.o.Tests.Tests(f)
 	}
@@ -133,14 +133,12 @@ func (p *Pages) noticePage(f *store.Found, c chronicle, v Visitor) noticePage {
 	return out
 }
 
-// maxAttempts returns the number of attempts after which a notice dies. rt may be nil.
-func maxAttempts(f *store.Found, rt *route.Route) int {
-	n := 1 + f.Redriven + len(f.Ladder)
-	if f.Ladder == nil && rt != nil {
-		n += len(rt.Ladder)
+// ofAttempts returns "2 of 10", or "2" if there is no last one, or it is not known.
+func ofAttempts(n, most int) text {
+	if most == 0 {
+		return plain(n)
 	}
-
-	return n
+	return say("%s of %s", n, most)
 }
 
 // addHead makes the headline of a parked notice, with the notice that it waits for if the visitor may see that one.
@@ -160,12 +158,12 @@ func (p *Pages) addHead(ctx context.Context, page *noticePage, f *store.Found, v
 	}
 
 	page.Head = head.Key
-	n, most := head.NextAttempt(), maxAttempts(&head, p.o.Routes.Prefix(head.Route))
+	n, most := head.NextAttempt(), p.o.Routes.Prefix(head.Route).MaxAttempts(head.Notice)
 	switch next := head.NextAttemptAt(); {
 	case head.State == notice.Claimed:
-		page.Headline = say("Waiting for another notice of its sequence (attempt %s of %s, in flight):", n, most)
+		page.Headline = say("Waiting for another notice of its sequence (attempt %s, in flight):", ofAttempts(n, most))
 	case head.State == notice.Scheduled && !next.IsZero():
-		page.Headline = say("Waiting for another notice of its sequence (attempt %s of %s, %s):", n, most, fromNow(p.now(), next))
+		page.Headline = say("Waiting for another notice of its sequence (attempt %s, %s):", ofAttempts(n, most), fromNow(p.now(), next))
 	default:
 		page.Headline = say("Waiting for another notice of its sequence:")
 	}
@@ -245,18 +243,37 @@ func (p *Pages) amend(action audit.Action, said string, do func(r *http.Request,
 	}
 }
 
+// expiryOf reads when a notice that is sent again expires.
+func expiryOf(r *http.Request) (x notice.Expiry, err error) {
+	if s := strings.TrimSpace(r.FormValue("expires")); s != "" {
+		x.After, err = notice.ParseDuration(s)
+		if err != nil || x.After < time.Second || x.After > notice.MaxHorizon {
+			return x, failure{http.StatusUnprocessableEntity, say("Not a duration such as 10m. Nothing was changed.")}
+		}
+	}
+
+	return x, nil
+}
+
 func (p *Pages) changeNotices() {
 	e := p.o.Engine
-	p.change(access.Produce, "POST /ui/notices/{key}/cancel", p.amend(audit.Cancel, "cancelled",
+	p.change(auth.Produce, "POST /ui/notices/{key}/cancel", p.amend(audit.Cancel, "cancelled",
 		func(r *http.Request, key string) (store.Change, error) { return e.Cancel(lasting(r), key) }))
-	p.change(access.Produce, "POST /ui/notices/{key}/fire", p.amend(audit.Fire, "fired",
+	p.change(auth.Produce, "POST /ui/notices/{key}/fire", p.amend(audit.Fire, "fired",
 		func(r *http.Request, key string) (store.Change, error) { return e.Fire(lasting(r), key) }))
-	p.change(access.Operate, "POST /ui/notices/{key}/redrive", p.amend(audit.Redrive, "redriven",
-		func(r *http.Request, key string) (store.Change, error) { return e.Redrive(lasting(r), key) }))
-	p.change(access.Operate, resendPattern, p.resend)
-	p.change(access.Produce, "POST /ui/notices/{key}/reschedule", p.amend(audit.Reschedule, "rescheduled",
+	p.change(auth.Operate, "POST /ui/notices/{key}/redrive", p.amend(audit.Redrive, "redriven",
 		func(r *http.Request, key string) (store.Change, error) {
-			due, err := p.instant(strings.TrimSpace(r.FormValue("due")), Visitor{Zone: zoneOf(r)}, timespec.Next)
+			x, err := expiryOf(r)
+			if err != nil {
+				return store.Change{}, err
+			}
+
+			return e.Redrive(lasting(r), key, x)
+		}))
+	p.change(auth.Operate, resendPattern, p.resend)
+	p.change(auth.Produce, "POST /ui/notices/{key}/reschedule", p.amend(audit.Reschedule, "rescheduled",
+		func(r *http.Request, key string) (store.Change, error) {
+			due, err := p.instant(strings.TrimSpace(r.FormValue("due")), Visitor{Zone: zoneOf(r)}, notice.TakeNext)
 			if err != nil {
 				return store.Change{}, failure{http.StatusUnprocessableEntity, both(timeFault(err), say("Nothing was changed."))}
 			}

@@ -4,12 +4,11 @@ import (
 	"net/http"
 	"time"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 	"notifier/internal/fleet"
 	"notifier/internal/notice"
 	"notifier/internal/problems"
 	"notifier/internal/route"
-	"notifier/internal/sampler"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -113,7 +112,7 @@ const mostCards = 6
 // recent is the number of minutes of the lateness on cards.
 const recent = 5
 
-func (p *Pages) nowOf(b *sampler.Board, v Visitor) nowPage {
+func (p *Pages) nowOf(b *problems.Board, v Visitor) nowPage {
 	now := b.At
 	out := nowPage{Visitor: v, All: v.All()}
 	out.Empty = empty(b, p, v)
@@ -121,7 +120,7 @@ func (p *Pages) nowOf(b *sampler.Board, v Visitor) nowPage {
 	list, shared := problems.RoutesOf(b, p.o.Routes, v.caller())
 	out.Shared, out.Counted, out.Listed = shared, !b.CountsAt.IsZero(), b.Instances != nil
 	var prefixes []string
-	coming := make([]int64, sampler.Spans)
+	coming := make([]int64, problems.Spans)
 	for _, c := range list {
 		prefixes = append(prefixes, c.Prefix)
 		for i, n := range b.Forecast[c.Prefix] {
@@ -164,7 +163,7 @@ func (p *Pages) nowOf(b *sampler.Board, v Visitor) nowPage {
 	return out
 }
 
-func (p *Pages) card(b *sampler.Board, c store.Counts, v Visitor) card {
+func (p *Pages) card(b *problems.Board, c store.Counts, v Visitor) card {
 	w := b.Work(c.Prefix, recent, b.At)
 	k := card{Name: c.Prefix, Prefix: c.Prefix, Paused: c.Paused, Pending: c.Pending, Overdue: c.Overdue, Waiting: b.Waiting(c),
 		Dead: c.Dead, InFlight: b.InFlight(c.Prefix), Rate: perSecond(b.Rate(c.Prefix, b.At)), P50: plain("–"), P99: plain("–"),
@@ -175,7 +174,7 @@ func (p *Pages) card(b *sampler.Board, c store.Counts, v Visitor) card {
 	}
 
 	if rt := p.o.Routes.Prefix(c.Prefix); rt != nil {
-		k.Name, k.Configured, k.Target, k.May = rt.Name, true, targetText(rt), v.May(access.Operate)
+		k.Name, k.Configured, k.Target, k.May = rt.Name, true, targetText(rt), v.May(auth.Operate)
 	}
 
 	k.Fails = b.Fails(c.Prefix)
@@ -211,7 +210,7 @@ func targetText(rt *route.Route) text {
 	return say("log")
 }
 
-func (p *Pages) instanceRows(b *sampler.Board) []instanceRow {
+func (p *Pages) instanceRows(b *problems.Board) []instanceRow {
 	own := map[string]string{}
 	for _, rt := range p.o.Routes.All() {
 		own[rt.Name] = rt.Digest()

@@ -10,18 +10,17 @@ import (
 
 	"golang.org/x/net/html"
 
-	"notifier/internal/access"
 	"notifier/internal/audit"
+	"notifier/internal/auth"
 	"notifier/internal/fleet"
 	"notifier/internal/notice"
-	"notifier/internal/stats"
 	"notifier/internal/store"
 	"notifier/internal/ui"
 	"notifier/internal/wire"
 )
 
-func late(n int64) stats.Work {
-	return stats.Work{Outcomes: map[notice.Outcome]int64{notice.OutcomeDelivered: n}, Late: stats.Spread{20: n}}
+func late(n int64) fleet.Work {
+	return fleet.Work{Outcomes: map[notice.Outcome]int64{notice.OutcomeDelivered: n}, Late: fleet.Spread{20: n}}
 }
 
 // The first page adds up the metrics of all instances, and names the instances without metrics.
@@ -53,7 +52,7 @@ func TestNowCountsAMinuteOnce(t *testing.T) {
 	}
 	own(end.Add(-time.Minute))
 	s.get("/ui/").says("20 attempts, none more than 1 s late")
-	s.engine.SetMinutes(fleet.Minute{Instance: s.engine.Self(), At: end.UnixMilli(), Routes: map[string]stats.Work{"app1:orders": late(20)}})
+	s.engine.SetMinutes(fleet.Minute{Instance: s.engine.Self(), At: end.UnixMilli(), Routes: map[string]fleet.Work{"app1:orders": late(20)}})
 	s.as(ui.Visitor{}).get("/ui/").says("20 attempts, none more than 1 s late")
 	own(end)
 	s.as(ui.Visitor{}).get("/ui/").says("40 attempts, none more than 1 s late")
@@ -163,7 +162,7 @@ func TestNoticePageShowsTimelineAndActions(t *testing.T) {
 	s.dead("app1:orders:paid:2", "https://shop.example/", notice.ReasonStatus5xx, "no")
 	s.get("/ui/notices/app1:orders:paid:2").says("Died 1", "status_5xx", "Redrive…", "Cancel the notice").saysNot("Fire now")
 	s.get("/ui/notices/app1:orders:paid:none").is(404)
-	s.as(ui.Visitor{Role: access.Read}).get("/ui/notices/app1:orders:paid:2").is(200).saysNot("Redrive…", "Cancel the notice", `/cancel"`, `/test"`)
+	s.as(ui.Visitor{Role: auth.Read}).get("/ui/notices/app1:orders:paid:2").is(200).saysNot("Redrive…", "Cancel the notice", `/cancel"`, `/test"`)
 }
 
 func TestChangesAreConfirmedAndAudited(t *testing.T) {
@@ -239,7 +238,7 @@ func TestChangesWithoutTokenOrRoleAreRefused(t *testing.T) {
 			t.Errorf("%s without the token: %d", path, a.StatusCode)
 		}
 		s.get(path).is(404)
-		if a := s.as(ui.Visitor{Role: access.Read}).post(path, fields...); a.StatusCode != 403 {
+		if a := s.as(ui.Visitor{Role: auth.Read}).post(path, fields...); a.StatusCode != 403 {
 			t.Errorf("%s by who may only look: %d", path, a.StatusCode)
 		}
 		other := s.as(ui.Visitor{Prefix: "app2"}).post(path, fields...)
@@ -383,7 +382,7 @@ func TestNowNamesCausesOfDeaths(t *testing.T) {
 
 	s.get("/ui/").is(200).says("orders: 5 dead letters in the last hour, HTTP 503", "since ", "View and redrive",
 		"orders: 2 dead letters in the last hour, timeout", "orders: 1 more dead letter in the last hour, of other causes")
-	reader := s.as(ui.Visitor{Prefix: "app1", Role: access.Read})
+	reader := s.as(ui.Visitor{Prefix: "app1", Role: auth.Read})
 	reader.get("/ui/").is(200).says("orders: 5 dead letters in the last hour, HTTP 503").saysNot("View and redrive")
 	s.as(ui.Visitor{Prefix: "app1:orders:paid"}).get("/ui/").is(200).saysNot("dead letters in the last hour")
 	s = newSite(t)

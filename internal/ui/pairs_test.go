@@ -4,10 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/health"
-	"notifier/internal/holds"
 	"notifier/internal/mask"
 	"notifier/internal/notice"
+	"notifier/internal/receivers"
 	"notifier/internal/ui"
 )
 
@@ -20,7 +19,7 @@ func TestProblemsShowNoMaskedContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.mask = rules
-	s.health = &physician{routes: []health.Route{{Prefix: "app1:orders", Counted: now, Receivers: []health.Receiver{
+	s.health = &physician{routes: []receivers.RouteHealth{{Prefix: "app1:orders", Counted: now, Receivers: []receivers.Health{
 		{Name: "shop.example:443", Since: now.Add(-time.Hour), Failures: 9, LastAttempt: now, Status: 500, Reason: "status_5xx", Waiting: 2}}}}}
 	s = s.as(ui.Visitor{})
 	s.dead("app1:orders:paid:1", "https://me:secretpass@shop.example/?pin=secretquery", notice.ReasonStatus5xx, "secretanswer")
@@ -35,11 +34,11 @@ func TestProblemsShowNoMaskedContent(t *testing.T) {
 func TestPausedReceiverThatFails(t *testing.T) {
 	s := newSite(t)
 	now := time.Now().UTC()
-	s.health = &physician{routes: []health.Route{{Prefix: "app1:orders", Counted: now, Receivers: []health.Receiver{
+	s.health = &physician{routes: []receivers.RouteHealth{{Prefix: "app1:orders", Counted: now, Receivers: []receivers.Health{
 		{Name: "shop.example:443", Since: now.Add(-time.Hour), Failures: 9, LastAttempt: now, Status: 500, Reason: "status_5xx", Waiting: 2},
 		{Name: "other.example:443", Since: now.Add(-time.Hour), Failures: 9, LastAttempt: now, Status: 500, Reason: "status_5xx"}}}}}
 	s = s.as(ui.Visitor{})
-	if err := s.engine.PauseReceiver(t.Context(), "me", holds.Receiver{Host: "shop.example"}, time.Time{}, 0); err != nil {
+	if err := s.engine.PauseReceiver(t.Context(), "me", receivers.Receiver{Host: "shop.example"}, time.Time{}, 0); err != nil {
 		t.Fatal(err)
 	}
 	s.get("/ui/").is(200).says("1 receiver paused", "shop.example: failing since", "other.example: failing since")
@@ -48,7 +47,7 @@ func TestPausedReceiverThatFails(t *testing.T) {
 		s.get("/ui/receivers?state=" + state).is(200).says("shop.example:443 orders failing")
 	}
 	s.get("/ui/receivers?state=paused").saysNot("other.example:443 orders failing")
-	if _, err := s.engine.ResumeReceiver(t.Context(), holds.Receiver{Host: "shop.example"}, 0); err != nil {
+	if _, err := s.engine.ResumeReceiver(t.Context(), receivers.Receiver{Host: "shop.example"}, 0); err != nil {
 		t.Fatal(err)
 	}
 	s.as(ui.Visitor{}).get("/ui/").is(200).says("shop.example: failing since").saysNot("receiver paused")

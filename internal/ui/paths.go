@@ -18,6 +18,9 @@ func routePath(name string) string { return Root + "routes/" + url.PathEscape(na
 // redirectPath returns the address under which a redirect is stopped and resumed.
 func redirectPath(id string) string { return Root + "redirects/" + url.PathEscape(id) }
 
+// recurrencePath returns the address under which a recurring notice is paused, resumed and run.
+func recurrencePath(key string) string { return Root + "recurrences/" + url.PathEscape(key) }
+
 // noticesPath returns the address of a search, from names and values in turn.
 func noticesPath(pairs ...string) string { return problems.NoticesPath(pairs...) }
 

@@ -8,20 +8,19 @@ import (
 
 	"golang.org/x/net/html"
 
-	"notifier/internal/access"
 	"notifier/internal/audit"
+	"notifier/internal/auth"
 	"notifier/internal/engine/enginetest"
 	"notifier/internal/history"
-	"notifier/internal/keyring"
 	"notifier/internal/notice"
 	"notifier/internal/route"
-	"notifier/internal/session"
 	"notifier/internal/ui"
+	"notifier/internal/wire"
 )
 
 // portal returns the pages for a visitor with a link of the client internalclient. The only route is
 // internalroute.
-func portal(t *testing.T, scope session.LinkScope) (*site, *archive) {
+func portal(t *testing.T, scope auth.LinkScope) (*site, *archive) {
 	t.Helper()
 	rt := &route.Route{Name: "internalroute", Prefix: "app1:orders", Target: route.Target{Kind: route.KindNotice},
 		Ladder: notice.DefaultLadder, Timeout: 10 * time.Second, Concurrency: 64, HostConcurrency: 16, Ack: route.Ack{Kind: route.Ack2xx}}
@@ -31,10 +30,10 @@ func portal(t *testing.T, scope session.LinkScope) (*site, *archive) {
 	}
 	past := &archive{}
 	s := &site{t: t, table: table, engine: enginetest.New(t, table), history: past}
-	maker := access.Client{Name: "internalclient", Token: "token-of-the-client", Prefix: "app1", Role: access.Operate}
-	office := session.New(session.Options{Keys: keyring.Fixed(serviceKey), Register: s.engine,
-		Clients: access.NewClients([]access.Client{maker})})
-	link, err := office.MakeLink(t.Context(), access.Caller{Name: maker.Name, Prefix: maker.Prefix, Role: maker.Role}, scope, time.Hour)
+	maker := auth.Client{Name: "internalclient", Token: "token-of-the-client", Prefix: "app1", Role: auth.Operate}
+	office := auth.NewSessions(auth.SessionOptions{Keys: wire.FixedKey(serviceKey), Register: s.engine,
+		Clients: auth.NewClients([]auth.Client{maker})})
+	link, err := office.MakeLink(t.Context(), auth.Caller{Name: maker.Name, Prefix: maker.Prefix, Role: maker.Role}, scope, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +58,7 @@ func (s *site) kept(past *archive) {
 }
 
 func TestPortalPagesHaveNoInternalNames(t *testing.T) {
-	for _, scope := range []session.LinkScope{{Prefix: "app1:orders", Host: "shop.example", Label: "Shop Blue"},
+	for _, scope := range []auth.LinkScope{{Prefix: "app1:orders", Host: "shop.example", Label: "Shop Blue"},
 		{Prefix: "app1", Label: "Shop Blue"}, {Prefix: "app1"}} {
 		s, past := portal(t, scope)
 		s.kept(past)
@@ -94,7 +93,7 @@ func TestPortalPagesHaveNoInternalNames(t *testing.T) {
 }
 
 func TestPortalResendsNoticesOfItsHostOnly(t *testing.T) {
-	s, past := portal(t, session.LinkScope{Prefix: "app1:orders", Host: "shop.example", Resend: true})
+	s, past := portal(t, auth.LinkScope{Prefix: "app1:orders", Host: "shop.example", Resend: true})
 	s.kept(past)
 	id := func(key string) string {
 		f, err := s.engine.Find(t.Context(), key)
@@ -122,7 +121,7 @@ func TestPortalResendsNoticesOfItsHostOnly(t *testing.T) {
 }
 
 func TestPortalWithoutResendIsRefused(t *testing.T) {
-	s, past := portal(t, session.LinkScope{Prefix: "app1:orders", Host: "shop.example"})
+	s, past := portal(t, auth.LinkScope{Prefix: "app1:orders", Host: "shop.example"})
 	s.kept(past)
 	f, err := s.engine.Find(context.Background(), mine)
 	if err != nil {
@@ -132,9 +131,9 @@ func TestPortalWithoutResendIsRefused(t *testing.T) {
 }
 
 func TestPortalResendsAreLimited(t *testing.T) {
-	s, past := portal(t, session.LinkScope{Prefix: "app1:orders", Host: "shop.example", Resend: true})
+	s, past := portal(t, auth.LinkScope{Prefix: "app1:orders", Host: "shop.example", Resend: true})
 	s.kept(past)
-	for range session.MaxResends {
+	for range auth.MaxResends {
 		s.post("/ui/notices/"+mine+"/resend", "id", "msg_0", "ending", "1").is(409)
 	}
 	if a := s.post("/ui/notices/"+mine+"/resend", "id", "msg_0", "ending",

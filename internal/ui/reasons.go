@@ -29,6 +29,7 @@ var reasonTexts = map[notice.Reason]text{
 	notice.ReasonPanic:       say("internal error"),
 	notice.ReasonInterrupted: say("interrupted"),
 	notice.ReasonExhausted:   say("interrupted too often"),
+	notice.ReasonExpired:     say("expired"),
 	notice.ReasonRejected:    say("rejected by the receiver"),
 	notice.ReasonUnreported:  say("no report from the receiver"),
 	notice.ReasonDecode:      say("body not decodable"),

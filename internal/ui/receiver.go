@@ -6,12 +6,11 @@ import (
 	"net/url"
 	"time"
 
-	"notifier/internal/access"
-	"notifier/internal/health"
+	"notifier/internal/auth"
 	"notifier/internal/notice"
 	"notifier/internal/problems"
+	"notifier/internal/receivers"
 	"notifier/internal/route"
-	"notifier/internal/sampler"
 	"notifier/internal/store"
 )
 
@@ -77,17 +76,17 @@ func (p *Pages) showReceiver(w http.ResponseWriter, r *http.Request, v Visitor) 
 			"hours.")}
 	}
 
-	if host, err := notice.Host(health.Host(name)); p.o.History != nil && err == nil {
+	if host, err := notice.Host(receivers.Host(name)); p.o.History != nil && err == nil {
 		page.History = Root + "notices?" + url.Values{"host": {host}, "history": {"1"}}.Encode() + "#history"
 	}
 
-	return p.render(w, r, http.StatusOK, view{Title: plain(health.Title(name)), Section: say("Receivers"), Visitor: v,
+	return p.render(w, r, http.StatusOK, view{Title: plain(receivers.Title(name)), Section: say("Receivers"), Visitor: v,
 		Content: receiverContent(page)})
 }
 
 // silent returns the sentence about instances whose metrics are missing or incomplete; nil if there are none. As in the API, only
 // visitors who see all notices see the labels of instances.
-func silent(b *sampler.Board, v Visitor) text {
+func silent(b *problems.Board, v Visitor) text {
 	var labels []string
 	for _, i := range b.Instances {
 		if !i.Tells || i.Figures.Cut {
@@ -105,7 +104,7 @@ func silent(b *sampler.Board, v Visitor) text {
 	return say("Metrics of %s instance(s) are missing or incomplete: %s.", len(labels), labels)
 }
 
-func (p *Pages) receiverOfRoute(ctx context.Context, b *sampler.Board, h hostRow, v Visitor) (receiverOfRoute, error) {
+func (p *Pages) receiverOfRoute(ctx context.Context, b *problems.Board, h hostRow, v Visitor) (receiverOfRoute, error) {
 	x := &h.Health
 	row := receiverOfRoute{hostRow: h, Anchor: anchor("route-" + h.Prefix), LastSuccess: p.stamp(x.LastSuccess),
 		LastAttempt: p.stamp(x.LastAttempt), Next: p.stamp(x.Next), NoSuccess: text(problems.NoSuccess(x, b.At))}
@@ -134,7 +133,7 @@ func (p *Pages) receiverOfRoute(ctx context.Context, b *sampler.Board, h hostRow
 
 	row.Waits = noticesPath(pairsOf("route", h.Route, "state", string(notice.Scheduled), "host", host)...)
 	row.Letters = noticesPath(pairsOf("route", h.Route, "state", string(notice.Dead), "host", host)...)
-	if v.May(access.Operate) && p.o.Routes.Prefix(h.Prefix) != nil {
+	if v.May(auth.Operate) && p.o.Routes.Prefix(h.Prefix) != nil {
 		since := ""
 		if h.Health.Failing() {
 			since = h.Health.Since.Format(time.RFC3339)
@@ -193,7 +192,7 @@ func (p *Pages) deadAt(ctx context.Context, route, host string, texts *saidTexts
 
 // addDay adds the responses of a day.
 func (p *Pages) addDay(ctx context.Context, row *receiverOfRoute) {
-	var day health.Day
+	var day receivers.Day
 	if p.o.Health != nil {
 		var err error
 		if day, err = p.o.Health.ReceiverDay(ctx, row.Prefix, row.Host); err != nil {
@@ -222,9 +221,9 @@ func wholeMS(d time.Duration) text {
 }
 
 // dayCharts draws the attempts of the last 24 hours and their latency.
-func dayCharts(hours []health.Hour, now time.Time) (attempts, latency chart) {
+func dayCharts(hours []receivers.Hour, now time.Time) (attempts, latency chart) {
 	const count, height = 24, 104.0
-	wide := sampler.Spans * cellWidth / count
+	wide := problems.Spans * cellWidth / count
 	first := now.UTC().Truncate(time.Hour).Add(-(count - 1) * time.Hour)
 	attempts = chart{W: chartWidth, H: height + chartBottom + 4, Hourly: true, Title: say("Attempts, last 24 hours")}
 	latency = chart{W: chartWidth, H: height + chartBottom + 4, Hourly: true, Title: say("Latency, last 24 hours")}
@@ -258,11 +257,11 @@ func dayCharts(hours []health.Hour, now time.Time) (attempts, latency chart) {
 	}
 
 	for _, c := range []*chart{&attempts, &latency} {
-		c.box("axis", chartLeft, height, sampler.Spans*cellWidth, 1)
+		c.box("axis", chartLeft, height, problems.Spans*cellWidth, 1)
 		c.Labels = append(c.Labels, label{chartLeft - 6, height, plain(0), "end"},
 			label{chartLeft, height + 14, plain(first.Format("15:04")), "start"},
-			label{chartLeft + sampler.Spans*cellWidth/2, height + 14, plain(first.Add(count / 2 * time.Hour).Format("15:04")), "middle"},
-			label{chartLeft + sampler.Spans*cellWidth, height + 14, say("now"), "end"})
+			label{chartLeft + problems.Spans*cellWidth/2, height + 14, plain(first.Add(count / 2 * time.Hour).Format("15:04")), "middle"},
+			label{chartLeft + problems.Spans*cellWidth, height + 14, say("now"), "end"})
 	}
 
 	if total == 0 {

@@ -8,24 +8,24 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 	"notifier/internal/fleet"
-	"notifier/internal/health"
 	"notifier/internal/notice"
-	"notifier/internal/phrase"
+	"notifier/internal/problems"
+	"notifier/internal/receivers"
 	"notifier/internal/ui"
 )
 
 // physician is a health in memory.
 type physician struct {
-	routes []health.Route
-	day    health.Day
+	routes []receivers.RouteHealth
+	day    receivers.Day
 	err    error
 }
 
-func (p *physician) Health(context.Context) ([]health.Route, error) { return p.routes, nil }
+func (p *physician) Health(context.Context) ([]receivers.RouteHealth, error) { return p.routes, nil }
 
-func (p *physician) ReceiverDay(context.Context, string, string) (health.Day, error) {
+func (p *physician) ReceiverDay(context.Context, string, string) (receivers.Day, error) {
 	return p.day, p.err
 }
 
@@ -33,13 +33,13 @@ func TestReceiverPage(t *testing.T) {
 	s := newSite(t)
 	now := time.Now().UTC()
 	hour := now.Truncate(time.Hour)
-	h := &physician{routes: []health.Route{{Prefix: "app1:orders", Counted: now.Add(-10 * time.Second), Receivers: []health.Receiver{
+	h := &physician{routes: []receivers.RouteHealth{{Prefix: "app1:orders", Counted: now.Add(-10 * time.Second), Receivers: []receivers.Health{
 		{Name: "shop.example:443", Since: now.Add(-2 * time.Hour), LastSuccess: now.Add(-3 * time.Hour), Failures: 38,
 			LastAttempt: now.Add(-time.Minute), Status: 500, Reason: "status_5xx", Waiting: 23, Next: now.Add(5 * time.Minute)},
 		{Name: "well.example:443", LastSuccess: now.Add(-time.Hour), LastAttempt: now.Add(-time.Hour), Status: 200}}}},
-		day: health.Day{Hours: []health.Hour{{At: hour.Add(-time.Hour), Attempts: 40, Failed: 30, Mean: 120 * time.Millisecond},
+		day: receivers.Day{Hours: []receivers.Hour{{At: hour.Add(-time.Hour), Attempts: 40, Failed: 30, Mean: 120 * time.Millisecond},
 			{At: hour, Attempts: 10, Failed: 8, Mean: 20 * time.Millisecond}},
-			Answers: []health.Attempt{{At: now.Add(-time.Minute), Failed: true, Status: 500, Reason: "status_5xx", Took: 15 * time.Millisecond},
+			Answers: []receivers.Attempt{{At: now.Add(-time.Minute), Failed: true, Status: 500, Reason: "status_5xx", Took: 15 * time.Millisecond},
 				{At: now.Add(-2 * time.Minute), Status: 200}}}}
 	s.health = h
 	s = s.as(ui.Visitor{})
@@ -71,7 +71,7 @@ func TestReceiverPage(t *testing.T) {
 
 	first := h.routes[0].Receivers[0].Since
 	h.routes[0].Receivers[0].LastSuccess = time.Time{}
-	none := "no success since its first known failure at " + phrase.Moment{At: first, Now: now}.Clock()
+	none := "no success since its first known failure at " + problems.Moment{At: first, Now: now}.Clock()
 	s.as(ui.Visitor{}).get("/ui/receivers/shop.example:443").is(200).says("last success " + none)
 	s.as(ui.Visitor{}).get("/ui/").says("next attempt", none).saysNot("no success recorded")
 
@@ -121,5 +121,5 @@ func TestRedeliverWindow(t *testing.T) {
 	s.get("/ui/receivers/shop.example:443/redeliver?route=fixed").is(404)
 	s.get("/ui/receivers/shop.example:443/redeliver?route=none").is(404)
 	s.as(ui.Visitor{Prefix: "app2"}).get(path + "?route=orders").is(404)
-	s.as(ui.Visitor{Role: access.Read}).get(path + "?route=orders").is(403)
+	s.as(ui.Visitor{Role: auth.Read}).get(path + "?route=orders").is(403)
 }

@@ -6,9 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"notifier/internal/health"
 	"notifier/internal/problems"
-	"notifier/internal/sampler"
+	"notifier/internal/receivers"
 )
 
 // receiversPerPage is the number of receivers on a page of the list.
@@ -16,7 +15,7 @@ const receiversPerPage = 50
 
 // receiverFilter is the part of the list of receivers that a page shows.
 type receiverFilter struct {
-	health.Selection
+	receivers.Selection
 	Route string
 	Page  int // from 1
 }
@@ -28,7 +27,7 @@ func receiverFilterOf(q url.Values) receiverFilter {
 		page = 1
 	}
 
-	return receiverFilter{health.Selection{Contains: get("q"), State: health.State(get("state")), Reason: get("reason")}, get("route"),
+	return receiverFilter{receivers.Selection{Contains: get("q"), State: receivers.State(get("state")), Reason: get("reason")}, get("route"),
 		max(1, page)}
 }
 
@@ -43,7 +42,7 @@ func (f receiverFilter) values() url.Values {
 }
 
 // Asked reports whether the filter leaves out receivers.
-func (f receiverFilter) Asked() bool { return f.Selection != health.Selection{} || f.Route != "" }
+func (f receiverFilter) Asked() bool { return f.Selection != receivers.Selection{} || f.Route != "" }
 
 // query returns the query of a page with the filter, with its question mark; empty for the first page of all.
 func (f receiverFilter) query(page int) string {
@@ -68,8 +67,8 @@ type receiverList struct {
 }
 
 // listOf returns the page of receivers that a filter selects.
-func (p *Pages) listOf(b *sampler.Board, v Visitor, f receiverFilter) receiverList {
-	rows, failing := p.hostsOf(b, v, ""), health.Selection{State: health.StateFailing}
+func (p *Pages) listOf(b *problems.Board, v Visitor, f receiverFilter) receiverList {
+	rows, failing := p.hostsOf(b, v, ""), receivers.Selection{State: receivers.StateFailing}
 	out := receiverList{receiverFilter: f, All: len(rows)}
 	for i := range b.Health {
 		if v.Owns(b.Health[i].Prefix) {
@@ -103,14 +102,15 @@ func (p *Pages) listOf(b *sampler.Board, v Visitor, f receiverFilter) receiverLi
 }
 
 // listed is the receiver as lists order and select it.
-func (h *hostRow) listed() health.Listed {
-	return health.Listed{Name: h.Host, Tie: h.Prefix, Since: h.Health.Since, LastAttempt: h.Health.LastAttempt, Reason: h.Health.Reason,
+func (h *hostRow) listed() receivers.Listed {
+	return receivers.Listed{Name: h.Host, Tie: h.Prefix, Since: h.Health.Since, LastAttempt: h.Health.LastAttempt, Reason: h.Health.Reason,
 		Waiting: h.Waiting, Broken: h.Breaker != "", Paused: h.Paused, Limited: h.limits() != nil}
 }
 
 // listedState is the word for a state of receivers in lists.
-func listedState(s health.State) text {
-	words := map[health.State]text{health.StateFailing: say("failing"), health.StatePaused: say("paused"), health.StateLimited: say("limited"),
-		health.StateRecovered: say("recovered")}
+func listedState(s receivers.State) text {
+	words := map[receivers.State]text{receivers.StateFailing: say("failing"), receivers.StatePaused: say("paused"),
+		receivers.StateLimited:   say("limited"),
+		receivers.StateRecovered: say("recovered")}
 	return words[s]
 }

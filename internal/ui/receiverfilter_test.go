@@ -7,17 +7,17 @@ import (
 	"time"
 
 	"notifier/internal/fleet"
-	"notifier/internal/health"
 	"notifier/internal/notice"
+	"notifier/internal/receivers"
 	"notifier/internal/ui"
 )
 
 // manyReceivers are receivers of a route of which three in four fail. Each of them was called lately.
 func manyReceivers(n int) (*physician, fleet.Figures) {
 	now := time.Now().UTC()
-	route, figures := health.Route{Prefix: "app1:orders", Counted: now}, fleet.Figures{}
+	route, figures := receivers.RouteHealth{Prefix: "app1:orders", Counted: now}, fleet.Figures{}
 	for i := range n {
-		x := health.Receiver{Name: fmt.Sprintf("callback-%04d.merchants.example:443", i), LastSuccess: now.Add(-50 * time.Hour),
+		x := receivers.Health{Name: fmt.Sprintf("callback-%04d.merchants.example:443", i), LastSuccess: now.Add(-50 * time.Hour),
 			LastAttempt: now.Add(-time.Second), Status: 200}
 		if i%4 > 0 {
 			x.Since, x.Failures, x.Waiting = now.Add(-time.Duration(i)*time.Minute), 1234, 1000+i
@@ -30,7 +30,7 @@ func manyReceivers(n int) (*physician, fleet.Figures) {
 		figures.Hosts = append(figures.Hosts, fleet.HostFigures{Prefix: "app1:orders", Host: x.Name, InFlight: 12, Slots: 16,
 			Calls: 120 + int64(i), Failed: 118, MeanMS: 3210})
 	}
-	return &physician{routes: []health.Route{route}}, figures
+	return &physician{routes: []receivers.RouteHealth{route}}, figures
 }
 
 func TestReceiversAreSelectedAndPaged(t *testing.T) {

@@ -8,11 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 	"notifier/internal/fleet"
-	"notifier/internal/health"
 	"notifier/internal/problems"
-	"notifier/internal/sampler"
+	"notifier/internal/receivers"
 )
 
 // hostRow is a receiver of a route, with the figures of all instances.
@@ -40,7 +39,7 @@ type hostRow struct {
 
 	// Health is the health at the time At; zero without a failure within 48 hours. Since and Answer are
 	// set while the receiver fails.
-	Health  health.Receiver
+	Health  receivers.Health
 	Counted time.Time // when the waiting notices were counted
 	At      time.Time
 	Since   stamp
@@ -67,6 +66,7 @@ type receiversPage struct {
 	New        *holdForm // for a receiver that is not listed; nil without the right
 
 	Redirects      []redirectRow
+	Jobs           []redirectRow
 	RedirectsWrong text
 }
 
@@ -94,26 +94,26 @@ func (p *Pages) showDestinations(w http.ResponseWriter, r *http.Request, _ Visit
 	return nil
 }
 
-func (p *Pages) receiversOf(b *sampler.Board, v Visitor, f receiverFilter) receiversPage {
+func (p *Pages) receiversOf(b *problems.Board, v Visitor, f receiverFilter) receiversPage {
 	out := receiversPage{receiverList: p.listOf(b, v, f), HostsAt: p.stamp(b.HealthAt), InstancesAt: p.stamp(b.InstancesAt)}
 	out.Stale, out.Missing = p.stale(b, v), silent(b, v)
 	if out.Holds, out.MoreHolds = p.holdsOf(b, v, ""); b.HoldsErr != nil {
 		out.HoldsWrong = say("The paused receivers are unknown or outdated: %s", p.failure(context.Background(), b.HoldsErr).text)
 	}
 
-	if out.Redirects = p.redirectsOf(b, v); b.RedirectsErr != nil {
-		out.RedirectsWrong = say("The redirects are unknown or outdated: %s", p.failure(context.Background(), b.RedirectsErr).text)
+	if out.Redirects, out.Jobs = p.redirectsOf(b, v); b.RedirectsErr != nil {
+		out.RedirectsWrong = say("The jobs are unknown or outdated: %s", p.failure(context.Background(), b.RedirectsErr).text)
 	}
 
 	if len(out.Holds) > 0 {
 		out.HeldAt = p.stamp(b.HeldAt)
 	}
 
-	if len(out.Redirects) > 0 {
+	if len(out.Redirects)+len(out.Jobs) > 0 {
 		out.RedirectsAt = p.stamp(b.RedirectsAt)
 	}
 
-	if v.May(access.Operate) {
+	if v.May(auth.Operate) {
 		out.New = &holdForm{ID: "new", Prefix: v.Prefix, CSRF: v.CSRF}
 	}
 
@@ -122,7 +122,7 @@ func (p *Pages) receiversOf(b *sampler.Board, v Visitor, f receiverFilter) recei
 }
 
 // addRates adds the limits of the visitor's routes. Above mostCards, the page Routes has them.
-func (p *Pages) addRates(b *sampler.Board, v Visitor, out *receiversPage) {
+func (p *Pages) addRates(b *problems.Board, v Visitor, out *receiversPage) {
 	for _, rt := range p.o.Routes.All() {
 		if !v.Owns(rt.Prefix) {
 			continue
@@ -144,8 +144,8 @@ func (p *Pages) addRates(b *sampler.Board, v Visitor, out *receiversPage) {
 }
 
 // hostsOf returns one row for each receiver that the visitor may see, with the figures of all instances added up.
-// Their order is that of health.Listed. If only is not empty, hostsOf returns only the receiver with that host.
-func (p *Pages) hostsOf(b *sampler.Board, v Visitor, only string) []hostRow {
+// Their order is that of receivers.Listed. If only is not empty, hostsOf returns only the receiver with that host.
+func (p *Pages) hostsOf(b *problems.Board, v Visitor, only string) []hostRow {
 	list := hostList{p: p, only: only, by: map[hostID]*hostRow{}}
 	for _, i := range b.Instances {
 		for _, h := range i.Figures.Hosts {
@@ -188,7 +188,7 @@ type hostList struct {
 func (l *hostList) row(prefix, host string) *hostRow {
 	id := hostID{prefix, host}
 	if l.by[id] == nil {
-		row := &hostRow{Route: l.p.routeName(prefix), Prefix: prefix, Host: host, Name: health.Host(host), Anchor: anchor(prefix + "-" + host)}
+		row := &hostRow{Route: l.p.routeName(prefix), Prefix: prefix, Host: host, Name: receivers.Host(host), Anchor: anchor(prefix + "-" + host)}
 		l.by[id], l.rows = row, append(l.rows, row)
 	}
 
@@ -217,7 +217,7 @@ func (l *hostList) addFigures(h *fleet.HostFigures) {
 }
 
 // addHealth adds the health of the receivers of a route: of those that failed within 48 hours.
-func (l *hostList) addHealth(route *health.Route, at time.Time) {
+func (l *hostList) addHealth(route *receivers.RouteHealth, at time.Time) {
 	for _, r := range route.Receivers {
 		if l.only != "" && r.Name != l.only {
 			continue

@@ -1,14 +1,13 @@
 package ui
 
 import (
-	"notifier/internal/health"
 	"notifier/internal/notice"
 	"notifier/internal/problems"
-	"notifier/internal/sampler"
+	"notifier/internal/receivers"
 )
 
 // lastAnswer returns the last response of a receiver: "HTTP 500, 38 in a row".
-func lastAnswer(r *health.Receiver) text { return text(problems.LastAnswer(r)) }
+func lastAnswer(r *receivers.Health) text { return text(problems.LastAnswer(r)) }
 
 // answerText returns a response: the HTTP status if it is the failure, else the reason.
 func answerText(status int, reason notice.Reason) text {
@@ -16,7 +15,7 @@ func answerText(status int, reason notice.Reason) text {
 }
 
 // calm returns the text of a page without problems. It claims only what was checked.
-func (p *Pages) calm(b *sampler.Board, v Visitor) text {
+func (p *Pages) calm(b *problems.Board, v Visitor) text {
 	switch {
 	case !p.sampler.Healthy():
 		return say("No notice is late, and no route is paused.")

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"notifier/internal/audit"
-	"notifier/internal/health"
 	"notifier/internal/notice"
+	"notifier/internal/receivers"
 	"notifier/internal/route"
 	"notifier/internal/store"
 )
@@ -54,13 +54,13 @@ func (p *Pages) redeliveryOf(r *http.Request, v Visitor) (page redeliverPage, x 
 	name := r.PathValue("receiver")
 	page = redeliverPage{Receiver: name, Route: r.FormValue("route"), Since: r.FormValue("since"), Until: r.FormValue("until"),
 		Rate: cmp.Or(r.FormValue("rate"), redeliverRate), Path: receiverPath(name), CSRF: v.CSRF, Cursor: r.FormValue("cursor")}
-	host := health.Host(name)
+	host := receivers.Host(name)
 	rt := p.routeNamed(page.Route)
 	if rt != nil && rt.Target.Kind != route.KindNotice {
 		host = "" // all notices of the route have this receiver
 	}
 
-	if rt == nil || !v.Owns(rt.Prefix) || host == "" && health.ReceiverOf(rt, "") != name {
+	if rt == nil || !v.Owns(rt.Prefix) || host == "" && receivers.ReceiverOf(rt, "") != name {
 		return page, x, failure{http.StatusNotFound, say("There is no such route with this receiver.")}
 	}
 
@@ -120,12 +120,12 @@ func (p *Pages) showRedeliver(w http.ResponseWriter, r *http.Request, v Visitor)
 		page.Until = x.query.Until.Add(time.Second - 1).Truncate(time.Second).Format(time.RFC3339)
 	}
 
-	if host, err := notice.Host(health.Host(page.Receiver)); p.o.Replays != nil && err == nil {
+	if host, err := notice.Host(receivers.Host(page.Receiver)); p.o.Replays != nil && err == nil {
 		q, _ := p.searchFor(filter{Host: host, Route: page.Route, Since: page.Since, Until: page.Until}, v)
 		page.Replay = p.replayForm(q, v)
 	}
 
-	return p.render(w, r, http.StatusOK, view{Title: say("Redeliver to %s", health.Title(page.Receiver)), Section: say("Receivers"),
+	return p.render(w, r, http.StatusOK, view{Title: say("Redeliver to %s", receivers.Title(page.Receiver)), Section: say("Receivers"),
 		Visitor: v, Content: redeliverContent(page)})
 }
 

@@ -4,16 +4,17 @@ import (
 	"net/http"
 	"net/url"
 
-	"notifier/internal/access"
 	"notifier/internal/audit"
+	"notifier/internal/auth"
 	"notifier/internal/history"
+	"notifier/internal/jobs"
 	"notifier/internal/notice"
-	"notifier/internal/redirect"
-	"notifier/internal/sampler"
+	"notifier/internal/problems"
 )
 
-// redirectRow is a redirect with its progress.
+// redirectRow is a redirect or another job with its progress.
 type redirectRow struct {
+	Kind                       string
 	ID, Path, Client           string
 	From                       string // empty = all addresses of Host
 	To, Prefix, Audience, Host string
@@ -21,36 +22,41 @@ type redirectRow struct {
 	Level                      level
 	Reason                     string
 	Redirected                 int64
-	InFlight, Refused          int64
+	InFlight, Claimed, Refused int64
 	Seen, Total                int64
 	Changed                    stamp
 	MayStop, MayResume         bool
 	CSRF                       string
 }
 
-// redirectsOf returns the redirects of notices that the visitor may see.
-func (p *Pages) redirectsOf(b *sampler.Board, v Visitor) (rows []redirectRow) {
-	levels := map[string]level{redirect.Done: fine, redirect.Failed: wrong}
+// redirectsOf returns the redirects, and the other jobs, of notices that the visitor may see.
+func (p *Pages) redirectsOf(b *problems.Board, v Visitor) (rows, others []redirectRow) {
+	levels := map[string]level{jobs.Done: fine, jobs.Failed: wrong}
 	for i := range b.Redirects {
 		r := &b.Redirects[i]
 		if !v.Owns(r.Prefix) {
 			continue
 		}
 
-		row := redirectRow{ID: r.ID, Path: redirectPath(r.ID), Client: r.Client, From: p.base(r.From), To: p.base(r.To), Prefix: r.Prefix,
+		row := redirectRow{ID: r.ID, Kind: r.Kind,
+			Path: redirectPath(r.ID), Client: r.Client, From: p.base(r.From), To: p.base(r.To), Prefix: r.Prefix,
 			Audience: r.Audience, Host: r.Host, State: r.State, Level: mind, Reason: r.Reason, Redirected: r.Redirected,
-			InFlight: r.InFlight, Refused: r.Refused, Seen: min(r.Seen, r.Total), Total: r.Total,
+			InFlight: r.InFlight, Claimed: r.Claimed, Refused: r.Refused, Seen: min(r.Seen, r.Total), Total: r.Total,
 			Changed: stampFrom(b.RedirectsAt, r.Changed), CSRF: v.CSRF}
 		if level, over := levels[r.State]; over {
 			row.Level = level
 		}
 
-		row.MayStop = v.May(access.Operate) && r.State == redirect.Running
-		row.MayResume = v.May(access.Operate) && r.State == redirect.Stopped
-		rows = append(rows, row)
+		row.MayStop = v.May(auth.Operate) && r.State == jobs.Running
+		row.MayResume = v.May(auth.Operate) && r.State == jobs.Stopped
+		if r.Redirects() {
+			rows = append(rows, row)
+		} else {
+			others = append(others, row)
+		}
 	}
 
-	return rows
+	return rows, others
 }
 
 // base returns an address of a redirect without its query; only its host if bodies are hidden.
@@ -63,8 +69,8 @@ func (p *Pages) base(address string) string {
 
 // changeRedirects adds the changes of redirects.
 func (p *Pages) changeRedirects() {
-	p.change(access.Operate, "POST /ui/redirects/{redirect}/stop", p.switchRedirect(true))
-	p.change(access.Operate, "POST /ui/redirects/{redirect}/resume", p.switchRedirect(false))
+	p.change(auth.Operate, "POST /ui/redirects/{redirect}/stop", p.switchRedirect(true))
+	p.change(auth.Operate, "POST /ui/redirects/{redirect}/resume", p.switchRedirect(false))
 }
 
 // switchRedirect stops or resumes a redirect.
@@ -75,12 +81,19 @@ func (p *Pages) switchRedirect(stop bool) handler {
 			return err
 		}
 		if x.ID == "" || !v.Owns(x.Prefix) {
-			return failure{http.StatusNotFound, say("There is no such redirect. The last 100 are kept, each for at most 30 days after it ends.")}
+			return failure{http.StatusNotFound, say("There is no such job. The last 100 are kept, each for at most 30 days after it ends.")}
 		}
 
 		do, action, said := p.o.Engine.ResumeRedirect, audit.RedirectGoOn, "redirect-resumed"
+		if !x.Redirects() {
+			action, said = audit.JobResume, "job-resumed"
+		}
+
 		if stop {
 			do, action, said = p.o.Engine.StopRedirect, audit.RedirectStop, "redirect-stopped"
+			if !x.Redirects() {
+				action, said = audit.JobStop, "job-stopped"
+			}
 		}
 
 		_, changed, err := do(lasting(r), x.ID)

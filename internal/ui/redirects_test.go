@@ -4,22 +4,22 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/access"
 	"notifier/internal/audit"
+	"notifier/internal/auth"
+	"notifier/internal/jobs"
 	"notifier/internal/mask"
-	"notifier/internal/redirect"
 	"notifier/internal/ui"
 )
 
 // putRedirect stores a redirect of notices under app1:orders.
-func (s *site) putRedirect(x redirect.Redirect) {
+func (s *site) putRedirect(x jobs.Job) {
 	s.t.Helper()
 	x.Made = time.Now().UTC()
 	x.Changed = x.Made
 	if x.To == "" {
-		x.Rule = redirect.Rule{From: "https://shop.example/hooks", To: "https://new.example/in", Prefix: "app1:orders", Audience: "m17"}
+		x.Rule = jobs.Rule{From: "https://shop.example/hooks", To: "https://new.example/in", Prefix: "app1:orders", Audience: "m17"}
 	}
-	if err := (redirect.Redis{Store: s.engine.Store()}).Add(s.t.Context(), &x, redirect.MaxKept); err != nil {
+	if err := (jobs.Store{Store: s.engine.Store()}).Add(s.t.Context(), &x, jobs.MaxJobs); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -28,10 +28,10 @@ func (s *site) putRedirect(x redirect.Redirect) {
 func TestReceiversPageListsRedirects(t *testing.T) {
 	s := newSite(t)
 	s.get("/ui/receivers").says("notifier redirect changes the address").saysNot(`id="redirects-title"`)
-	s.putRedirect(redirect.Redirect{ID: "rdr_done", State: redirect.Done, Client: "ops", Redirected: 7123, Refused: 4})
-	s.putRedirect(redirect.Redirect{ID: "rdr_failed", State: redirect.Failed, Reason: "notices are being moved",
-		Rule: redirect.Rule{To: "https://new.example/in?token=unseen", Host: "old.example"}})
-	s.putRedirect(redirect.Redirect{ID: "rdr_stopped", State: redirect.Stopped, InFlight: 3, Seen: 20, Total: 50})
+	s.putRedirect(jobs.Job{ID: "rdr_done", State: jobs.Done, Client: "ops", Redirected: 7123, Refused: 4})
+	s.putRedirect(jobs.Job{ID: "rdr_failed", State: jobs.Failed, Reason: "notices are being moved",
+		Rule: jobs.Rule{To: "https://new.example/in?token=unseen", Host: "old.example"}})
+	s.putRedirect(jobs.Job{ID: "rdr_stopped", State: jobs.Stopped, InFlight: 3, Seen: 20, Total: 50})
 	s = s.as(ui.Visitor{})
 	page := s.get("/ui/receivers").is(200).says("· ops",
 		"https://shop.example/hooks → https://new.example/in app1:orders , audience m17 done 7,123 0 4",
@@ -66,10 +66,24 @@ func TestReceiversPageListsRedirects(t *testing.T) {
 	other := s.as(ui.Visitor{Prefix: "app2"})
 	other.get("/ui/receivers").saysNot("rdr_", "new.example")
 	other.post("/ui/redirects/rdr_failed/resume").is(404)
-	s.as(ui.Visitor{Role: access.Read}).get("/ui/receivers").says("https://new.example/in").saysNot("notifier redirect", "/resume")
+	s.as(ui.Visitor{Role: auth.Read}).get("/ui/receivers").says("https://new.example/in").saysNot("notifier redirect", "/resume")
 	s.mask, err = mask.New(true, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.as(ui.Visitor{}).get("/ui/receivers").says("shop.example → new.example").saysNot("/hooks")
+}
+
+// The list shows bulk changes, and stops and resumes them.
+func TestReceiversPageListsBulkChanges(t *testing.T) {
+	s := newSite(t)
+	s.get("/ui/receivers").saysNot(`id="jobs-title"`)
+	rule := jobs.Rule{To: "-", Prefix: "app1:orders", Host: "shop.example"} // the test's To is not shown
+	s.putRedirect(jobs.Job{ID: "job_done", Kind: jobs.KindCancel, State: jobs.Done, Client: "ops", Rule: rule, Redirected: 7123, Claimed: 4})
+	s.putRedirect(jobs.Job{ID: "job_stopped", Kind: jobs.KindPurge, State: jobs.Stopped, Rule: rule, Seen: 20, Total: 50})
+	s = s.as(ui.Visitor{})
+	page := s.get("/ui/receivers").is(200).says("Bulk changes", "Cancel pending notices app1:orders , shop.example done 7,123 4 0",
+		"Purge dead letters app1:orders , shop.example stopped 20 of 50 read Resume 0 0 0")
+	s.press(page, "/ui/redirects/job_stopped/resume").says("The job is resumed.")
+	s.as(ui.Visitor{Prefix: "app2"}).get("/ui/receivers").saysNot("job_", "Bulk changes")
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/sampler"
-	"notifier/internal/stats"
+	"notifier/internal/fleet"
+	"notifier/internal/problems"
 )
 
 // BenchmarkFirstPage renders the first page of ten routes with an hour of figures.
@@ -24,10 +24,10 @@ func BenchmarkFirstPage(b *testing.B) {
 func busyNow() nowPage {
 	now := time.Date(2026, 11, 22, 9, 30, 0, 0, time.UTC)
 	due := stamp{now.Format(time.RFC3339), "2026-11-22 09:30:00 UTC", fromNow(now, now), "09:30:00"}
-	counts, work := make([]int64, sampler.Spans), make([]stats.Work, sampler.Spans)
+	counts, work := make([]int64, problems.Spans), make([]fleet.Work, problems.Spans)
 	for i := range counts {
 		counts[i] = int64(i * i)
-		work[i].Late = stats.Spread{i % 40: int64(i)}
+		work[i].Late = fleet.Spread{i % 40: int64(i)}
 	}
 
 	d := nowPage{CountsAt: due, All: true, Examined: true, Heat: heatMap(work, now), Coming: comingHour(counts, now)}

@@ -12,13 +12,13 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/access"
 	"notifier/internal/api"
 	"notifier/internal/audit"
+	"notifier/internal/auth"
 	"notifier/internal/history"
+	"notifier/internal/jobs"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/replay"
 )
 
 const (
@@ -60,21 +60,21 @@ type resultRow struct {
 
 // resultTexts are the reasons for which a notice was not sent.
 var resultTexts = map[string]text{
-	replay.Pending:     say("another notice is pending under the key"),
-	replay.Dead:        say("the dead letter of another notice has the key"),
-	replay.Cancelled:   say("cancelled since"),
-	replay.Gone:        say("no longer in the history"),
-	replay.BodyHashed:  say("the history has only a hash of the body"),
-	replay.BodyDropped: say("the history did not keep the body"),
-	replay.SecretLost:  say("needs a secret that the history does not keep"),
-	replay.Unreadable:  say("the entry is unreadable"),
-	replay.NoRoute:     say("no route covers the key"),
-	replay.Unfit:       say("the route does not accept it"),
+	jobs.Pending:     say("another notice is pending under the key"),
+	jobs.Dead:        say("the dead letter of another notice has the key"),
+	jobs.Cancelled:   say("cancelled since"),
+	jobs.Gone:        say("no longer in the history"),
+	jobs.BodyHashed:  say("the history has only a hash of the body"),
+	jobs.BodyDropped: say("the history did not keep the body"),
+	jobs.SecretLost:  say("needs a secret that the history does not keep"),
+	jobs.Unreadable:  say("the entry is unreadable"),
+	jobs.NoRoute:     say("no route covers the key"),
+	jobs.Unfit:       say("the route does not accept it"),
 }
 
 func resultRows(counts map[string]int64) (rows []resultRow) {
 	for result, n := range counts {
-		if result != replay.Sent && n > 0 {
+		if result != jobs.Sent && n > 0 {
 			text := resultTexts[result]
 			if text == nil {
 				text = plain(result)
@@ -96,7 +96,7 @@ func replayName(r *history.Replay) string { return r.Client + ":" + r.Name }
 func (p *Pages) replayRow(r *history.Replay, v Visitor) replayRow {
 	row := replayRow{Path: Root + "replays/" + url.PathEscape(replayName(r)), Name: r.Name, Client: r.Client, State: r.State, Reason: r.Reason,
 		Since: p.stamp(r.Since), Until: p.stamp(r.Until), Prefix: r.Prefix, Host: r.Host, Rate: perSecond(r.Rate), NewIDs: r.NewIDs,
-		Made: p.stamp(r.Made), Changed: p.stamp(r.Changed), Total: r.Total, Sent: r.Counts[replay.Sent], Skipped: resultRows(r.Counts),
+		Made: p.stamp(r.Made), Changed: p.stamp(r.Changed), Total: r.Total, Sent: r.Counts[jobs.Sent], Skipped: resultRows(r.Counts),
 		Refused: resultRows(r.Refused), CSRF: v.CSRF}
 	row.Level = map[history.ReplayState]level{history.ReplayRunning: mind, history.ReplayStopped: mind, history.ReplayDone: fine,
 		history.ReplayFailed: wrong}[r.State]
@@ -118,8 +118,8 @@ func (p *Pages) replayRow(r *history.Replay, v Visitor) replayRow {
 		row.Percent = 100 * (r.Total - row.Left) / r.Total
 	}
 
-	row.MayStop = v.May(access.Operate) && r.State == history.ReplayRunning
-	row.MayResume = v.May(access.Operate) && r.State == history.ReplayStopped
+	row.MayStop = v.May(auth.Operate) && r.State == history.ReplayRunning
+	row.MayResume = v.May(auth.Operate) && r.State == history.ReplayStopped
 	return row
 }
 
@@ -139,7 +139,7 @@ func (p *Pages) showReplays(w http.ResponseWriter, r *http.Request, v Visitor) e
 		return p.replayFailure(r, err)
 	}
 
-	page := replaysPage{May: v.May(access.Operate)}
+	page := replaysPage{May: v.May(auth.Operate)}
 	for i := range list {
 		page.Rows = append(page.Rows, p.replayRow(&list[i], v))
 	}
@@ -150,12 +150,12 @@ func (p *Pages) showReplays(w http.ResponseWriter, r *http.Request, v Visitor) e
 // replayFailure returns the failure for an error of a replay.
 func (p *Pages) replayFailure(r *http.Request, err error) error {
 	switch {
-	case errors.Is(err, replay.ErrEmpty):
+	case errors.Is(err, jobs.ErrEmptyReplay):
 		return failure{http.StatusUnprocessableEntity, say("The replay would send no notice.")}
-	case errors.Is(err, replay.ErrLarge):
+	case errors.Is(err, jobs.ErrLargeReplay):
 		return failure{http.StatusUnprocessableEntity,
 			say("The replay would send more than %s notices: choose a shorter window, a host or a prefix.", history.MaxReplay)}
-	case errors.Is(err, replay.ErrOther):
+	case errors.Is(err, jobs.ErrOtherReplay):
 		return failure{http.StatusConflict, say("A replay with this id has another window. Preview it again.")}
 	case errors.Is(err, history.ErrUnavailable), errors.Is(err, history.ErrNewer), errors.Is(err, history.ErrForeign),
 		errors.Is(err, history.ErrSlow):
@@ -276,9 +276,9 @@ type newReplayPage struct {
 type planned struct {
 	replayRow
 	Found     int64
-	Hosts     []replay.Host
+	Hosts     []jobs.Host
 	HostCount int
-	Differs   []replay.Differs
+	Differs   []jobs.Differs
 	Form      replayAsked // with its times in full
 }
 

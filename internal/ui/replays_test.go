@@ -10,10 +10,10 @@ import (
 
 	"golang.org/x/net/html"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 	"notifier/internal/history"
+	"notifier/internal/jobs"
 	"notifier/internal/notice"
-	"notifier/internal/replay"
 	"notifier/internal/ui"
 )
 
@@ -24,7 +24,7 @@ type replayer struct {
 	now  time.Time // zero = that of the machine
 }
 
-func (x *replayer) MakeReplay(_ context.Context, r *history.Replay, dry bool) (*replay.Plan, error) {
+func (x *replayer) MakeReplay(_ context.Context, r *history.Replay, dry bool) (*jobs.ReplayPlan, error) {
 	if x.err != nil {
 		return nil, x.err
 	}
@@ -35,9 +35,9 @@ func (x *replayer) MakeReplay(_ context.Context, r *history.Replay, dry bool) (*
 	if r.Until.IsZero() {
 		r.Until = now
 	}
-	r.Total, r.Refused = 7, map[string]int64{replay.BodyHashed: 2}
-	p := &replay.Plan{Replay: r, Found: 9, Hosts: []replay.Host{{Name: "shop.example", Notices: 6}, {Notices: 1}}, HostCount: 2,
-		Differs: []replay.Differs{{Route: "orders", Then: "old.example", Now: "shop.example", Notices: 3}}}
+	r.Total, r.Refused = 7, map[string]int64{jobs.BodyHashed: 2}
+	p := &jobs.ReplayPlan{Replay: r, Found: 9, Hosts: []jobs.Host{{Name: "shop.example", Notices: 6}, {Notices: 1}}, HostCount: 2,
+		Differs: []jobs.Differs{{Route: "orders", Then: "old.example", Now: "shop.example", Notices: 3}}}
 	if !dry {
 		r.State, r.Made = history.ReplayRunning, now
 		x.list = append(x.list, r)
@@ -118,7 +118,7 @@ func TestReplayIsPreviewedStartedStoppedAndResumed(t *testing.T) {
 	}
 	path, _, _ := strings.Cut(to, "?")
 	s.get(to).is(200).says("The replay is started", "running", "0 of 7 notices sent · 7 left", "ended from", "20/s", "· me")
-	x.list[0].Counts = map[string]int64{replay.Sent: 3, replay.Pending: 1}
+	x.list[0].Counts = map[string]int64{jobs.Sent: 3, jobs.Pending: 1}
 	s.get(path).says("57 %", "3 of 7 notices sent · 3 left", "another notice is pending under the key 1")
 	s.post(path + "/stop").is(303)
 	s.get(path+"?said=replay-stopped").says("The replay is stopped", "stopped", "Resume")
@@ -129,7 +129,7 @@ func TestReplayIsPreviewedStartedStoppedAndResumed(t *testing.T) {
 
 	s.as(ui.Visitor{Prefix: "app2"}).get(path).is(404)
 	s.as(ui.Visitor{Prefix: "app2"}).get("/ui/replays").says("No replays")
-	reader := s.as(ui.Visitor{Role: access.Read})
+	reader := s.as(ui.Visitor{Role: auth.Read})
 	reader.get(path).is(200).saysNot("Stop<")
 	reader.get("/ui/replays/new").is(403)
 	reader.get("/ui/replays").saysNot("New replay")
@@ -154,7 +154,7 @@ func TestInvalidReplaysAreRefused(t *testing.T) {
 		s.get("/ui/replays/new?preview=1&" + query).is(200).says(want)
 	}
 	s.get("/ui/replays/me:none").is(404)
-	x.err = fmt.Errorf("%w: nothing fits", replay.ErrEmpty)
+	x.err = fmt.Errorf("%w: nothing fits", jobs.ErrEmptyReplay)
 	s.get("/ui/replays/new?preview=1&since=-1h").is(200).says("The replay would send no notice")
 	x.err = history.ErrUnavailable
 	s.get("/ui/replays").is(503).says("The history database is unavailable")

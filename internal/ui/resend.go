@@ -9,9 +9,9 @@ import (
 
 	"notifier/internal/api"
 	"notifier/internal/audit"
+	"notifier/internal/auth"
+	"notifier/internal/jobs"
 	"notifier/internal/notice"
-	"notifier/internal/replay"
-	"notifier/internal/session"
 	"notifier/internal/store"
 )
 
@@ -38,8 +38,13 @@ func (p *Pages) resend(w http.ResponseWriter, r *http.Request, v Visitor) error 
 	}
 
 	ending, _ := strconv.Atoi(r.FormValue("ending")) // 0 is no ending
-	c, err := p.o.Engine.Resend(lasting(r), key, r.FormValue("id"), ending)
-	var refused *replay.Refusal
+	x, err := expiryOf(r)
+	if err != nil {
+		return err
+	}
+
+	c, err := p.o.Engine.Resend(lasting(r), key, r.FormValue("id"), ending, x)
+	var refused *jobs.Refusal
 	if errors.As(err, &refused) {
 		why := whyNotResent(refused)
 		if v.Linked() { // the reason may be about a notice that the visitor may not see
@@ -65,7 +70,7 @@ func (p *Pages) resend(w http.ResponseWriter, r *http.Request, v Visitor) error 
 }
 
 // whyNotResent returns the reason of a refused resend.
-func whyNotResent(r *replay.Refusal) text {
+func whyNotResent(r *jobs.Refusal) text {
 	message := strings.ReplaceAll(r.Reason.Text(), "]v", "]s")
 	return say(message, r.Args...)
 }
@@ -78,7 +83,7 @@ func (p *Pages) findEnded(r *http.Request, v Visitor, otherwise error) error {
 		return errors.Join(err, otherwise)
 	}
 
-	if n, err := replay.FromRow(p.o.Routes, &rows[0]); err == nil && v.Host != "" {
+	if n, err := jobs.FromRow(p.o.Routes, &rows[0]); err == nil && v.Host != "" {
 		if f := (store.Found{Notice: n}); p.hostOf(&f) != v.Host {
 			return otherwise
 		}
@@ -100,5 +105,5 @@ func (p *Pages) withinResends(w http.ResponseWriter, r *http.Request, v Visitor)
 	}
 
 	setRetryAfter(w, wait)
-	return failure{http.StatusTooManyRequests, say("This link may resend %s notices a minute. Try again later.", session.MaxResends)}
+	return failure{http.StatusTooManyRequests, say("This link may resend %s notices a minute. Try again later.", auth.MaxResends)}
 }

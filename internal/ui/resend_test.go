@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -31,7 +31,7 @@ func TestPageResendsADeliveredNotice(t *testing.T) {
 			t.Errorf("the page does not hold %s", want)
 		}
 	}
-	s.as(ui.Visitor{Role: access.Read}).get("/ui/notices/" + key).is(200).saysNot("/resend")
+	s.as(ui.Visitor{Role: auth.Read}).get("/ui/notices/" + key).is(200).saysNot("/resend")
 
 	s.post("/ui/notices/"+key+"/resend", "id", f.ID(), "ending", "2").is(409).says("The notice is not resent.",
 		"its current ending is 1, not 2")
@@ -112,7 +112,7 @@ func TestPageOfParkedNotice(t *testing.T) {
 
 	s.get(path).says("Waiting for another notice of its sequence (attempt 1 of 10,", "): "+head,
 		"Attempt 1, when the other notice no longer holds it back").saysNot("Overdue", "Postponed")
-	s.in("zh-CN", "", path).says("正在等待同一序列中的另一个通知（第 1 次投递")
+	s.in("zh-CN", "", path).says("正在等待同一序列中的另一个通知（投递次数 1 / 10")
 	if got := claim(head); len(got.Won) != 1 {
 		t.Fatalf("%+v", got)
 	}

@@ -8,22 +8,25 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/access"
-	"notifier/internal/holds"
+	"notifier/internal/auth"
 	"notifier/internal/notice"
+	"notifier/internal/receivers"
 	"notifier/internal/ui"
 )
 
 // requiredRoles are the lowest roles that may open each page and press each button.
-var requiredRoles = map[access.Role][]string{
-	access.Public: {"GET /ui/assets/{name}", "GET /ui/sign-in", "POST /ui/sign-in", "POST /ui/sign-out", "GET /ui/portal/{token}",
+var requiredRoles = map[auth.Role][]string{
+	auth.Public: {"GET /ui/assets/{name}", "GET /ui/sign-in", "POST /ui/sign-in", "POST /ui/sign-out", "GET /ui/portal/{token}",
 		"GET /ui/opened", "POST /ui/opened", "GET /ui/language"},
-	access.Read: {"GET /ui/{$}", "GET /ui/", "GET /ui/live/{page}", "GET /ui/live/notices/{key}", "GET /ui/receivers",
+	auth.Read: {"GET /ui/{$}", "GET /ui/", "GET /ui/live/{page}", "GET /ui/live/notices/{key}", "GET /ui/receivers",
 		"GET /ui/receivers/{receiver}", "GET /ui/destinations", "GET /ui/notices", "GET /ui/notices.csv", "GET /ui/notices/{key}", "GET /ui/dead",
-		"GET /ui/dead/group", "GET /ui/dead/redriven", "GET /ui/routes", "GET /ui/doctor", "GET /ui/audit", "GET /ui/history", "GET /ui/replays",
-		"GET /ui/replays/{replay}", "GET /ui/live/replays/{replay}"},
-	access.Produce: {"POST /ui/notices/{key}/cancel", "POST /ui/notices/{key}/fire", "POST /ui/notices/{key}/reschedule"},
-	access.Operate: {"POST /ui/notices/{key}/redrive", "POST /ui/notices/{key}/resend", "POST /ui/notices/{key}/test",
+		"GET /ui/dead/group", "GET /ui/dead/redriven", "GET /ui/routes", "GET /ui/doctor", "GET /ui/audit", "GET /ui/history", "GET /ui/report",
+		"GET /ui/report.csv", "GET /ui/replays",
+		"GET /ui/replays/{replay}", "GET /ui/live/replays/{replay}",
+		"GET /ui/recurrences"},
+	auth.Produce: {"POST /ui/notices/{key}/cancel", "POST /ui/notices/{key}/fire", "POST /ui/notices/{key}/reschedule",
+		"POST /ui/recurrences/{key}/pause", "POST /ui/recurrences/{key}/resume", "POST /ui/recurrences/{key}/run"},
+	auth.Operate: {"POST /ui/notices/{key}/redrive", "POST /ui/notices/{key}/resend", "POST /ui/notices/{key}/test",
 		"GET /ui/dead/download", "POST /ui/dead/redrive", "POST /ui/dead/purge", "POST /ui/routes/{name}/pause",
 		"POST /ui/routes/{name}/resume", "GET /ui/receivers/{receiver}/redeliver", "POST /ui/receivers/{receiver}/redeliver",
 		"POST /ui/receivers/pause", "POST /ui/receivers/resume", "POST /ui/receivers/limit", "POST /ui/redirects/{redirect}/stop",
@@ -55,7 +58,7 @@ func TestPagesRefuseLowerRoles(t *testing.T) {
 	x := subject{key: "app1:orders:paid:2", route: "orders", reason: "timeout", host: "shop.example", prefix: "app1:orders", link: "none"}
 	refused := 0
 	for pattern, required := range s.pages.Roles() {
-		for _, role := range []access.Role{access.Read, access.Produce} {
+		for _, role := range []auth.Role{auth.Read, auth.Produce} {
 			if role.Includes(required) {
 				continue
 			}
@@ -73,7 +76,7 @@ func TestPagesRefuseLowerRoles(t *testing.T) {
 
 func TestSessionsAreLimitedByTheirClientsRate(t *testing.T) {
 	s := newSite(t)
-	s.meter = access.NewMeter([]access.Client{{Name: "me", Rate: 2}})
+	s.meter = auth.NewMeter([]auth.Client{{Name: "me", Rate: 2}})
 	s = s.as(ui.Visitor{})
 	s.get("/ui/routes").is(200)
 	s.get("/ui/routes").is(200)
@@ -86,17 +89,17 @@ func TestPagesOfferOnlyButtonsOfTheRole(t *testing.T) {
 	s := newSite(t)
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/"}, time.Hour)
 	s.dead("app1:orders:paid:2", "https://shop.example/", notice.ReasonTimeout, "")
-	if err := s.engine.PauseReceiver(t.Context(), "", holds.Receiver{Host: "shop.example"}, time.Time{}, 0); err != nil {
+	if err := s.engine.PauseReceiver(t.Context(), "", receivers.Receiver{Host: "shop.example"}, time.Time{}, 0); err != nil {
 		t.Fatal(err)
 	}
 	group := "/ui/dead/group?" + url.Values{"route": {"orders"}, "reason": {"timeout"}, "host": {"shop.example"}}.Encode()
 	actions := []string{"cancel", "fire", "purge", "receivers/limit", "receivers/pause", "receivers/resume", "redrive", "reschedule",
 		"routes/orders/pause", "test"}
 	pages := []string{"/ui/", "/ui/notices/app1:orders:paid:1", "/ui/notices/app1:orders:paid:2", group, "/ui/routes", "/ui/receivers"}
-	for role, want := range map[access.Role][]string{
-		access.Read:    nil,
-		access.Produce: {"cancel", "fire", "reschedule"},
-		access.Operate: actions,
+	for role, want := range map[auth.Role][]string{
+		auth.Read:    nil,
+		auth.Produce: {"cancel", "fire", "reschedule"},
+		auth.Operate: actions,
 	} {
 		who := s.as(ui.Visitor{Role: role})
 		var offered []string

@@ -6,15 +6,18 @@ import (
 	"strconv"
 	"time"
 
-	"notifier/internal/access"
 	"notifier/internal/audit"
+	"notifier/internal/auth"
+	"notifier/internal/problems"
 	"notifier/internal/route"
+	"notifier/internal/store"
 )
 
 // routeRow is the effective configuration of a route, without secrets and without the address of a fixed
 // target, which may contain secrets.
 type routeRow struct {
 	Name, Prefix, Ladder, Jitter       string
+	Expires                            text // nil = never
 	Ack                                text
 	Target, Summary, Signed            text
 	Timeout                            time.Duration
@@ -22,6 +25,7 @@ type routeRow struct {
 	Hook                               text // of dead letters; nil = none
 	More                               []text
 	Paused, May, Shared                bool
+	ForWorkers                         bool          // its prefix is recorded, so it delivers nothing
 	Span                               time.Duration // of the ladder
 	Slots, HostSlots, InFlight         int
 	PerSecond                          float64 // the rate limit
@@ -50,13 +54,51 @@ func (p *Pages) showRoutes(w http.ResponseWriter, r *http.Request, v Visitor) er
 			row.InFlight, row.Now = b.InFlight(rt.Prefix), perSecond(b.Rate(rt.Prefix, b.At))
 		}
 
-		row.Paused, row.May, row.CSRF = paused[rt.Prefix], !row.Shared && v.May(access.Operate), v.CSRF
+		row.ForWorkers = p.o.Routes.Prefix(rt.Prefix).Recorded
+		row.Paused, row.May, row.CSRF = paused[rt.Prefix], !row.Shared && v.May(auth.Operate), v.CSRF
 		rows = append(rows, row)
 	}
 
-	page := routesPage{Rows: rows}
+	page := routesPage{Rows: rows, Recorded: recordedRows(b, v)}
 	page.arrange(r.URL.Query())
 	return p.render(w, r, http.StatusOK, view{Title: say("Routes"), Visitor: v, Content: routesContent(page)})
+}
+
+// recordedRow is a prefix that is recorded for workers.
+type recordedRow struct {
+	Prefix           string
+	By               text
+	Idle             bool // no worker handles it
+	Pending, Overdue int64
+}
+
+// recordedRows returns the recorded prefixes that a visitor owns.
+func recordedRows(b *problems.Board, v Visitor) (rows []recordedRow) {
+	counts := map[string]store.Counts{}
+	for _, c := range b.Counts {
+		counts[c.Prefix] = c
+	}
+
+	for _, x := range b.Recorded {
+		if !v.Owns(x.Prefix) {
+			continue
+		}
+
+		row := recordedRow{Prefix: x.Prefix, By: say("%s worker(s)", x.Workers), Idle: x.Workers == 0, Pending: counts[x.Prefix].Pending,
+			Overdue: counts[x.Prefix].Overdue}
+		switch {
+		case x.Workers < 0:
+			row.By = say("number unknown")
+		case x.Workers == 0 && x.Handled.IsZero():
+			row.By = say("nobody")
+		case x.Workers == 0:
+			row.By = say("nobody since %s", stampFrom(b.At, x.Handled))
+		}
+
+		rows = append(rows, row)
+	}
+
+	return rows
 }
 
 func rowOf(rt *route.Route) routeRow {
@@ -77,6 +119,10 @@ func rowOf(rt *route.Route) routeRow {
 		row.Jitter = "± " + strconv.FormatFloat(rt.Jitter*100, 'f', -1, 64) + " %"
 	}
 
+	if rt.Expires > 0 {
+		row.Expires = say("expires after %s", rt.Expires)
+	}
+
 	if rt.Rate > 0 {
 		row.Rate = plain(perSecond(rt.Rate))
 	}
@@ -88,8 +134,13 @@ func rowOf(rt *route.Route) routeRow {
 		}
 
 		row.Signed = say("`%s`", schemes)
-		if signing.HMAC() {
-			row.Signed = say("`%s` · one key per %s · %s secret(s)", schemes, stateText(signing.Per), len(rt.Secrets))
+		if signing.Shared() {
+			secrets := len(rt.Secrets)
+			if rt.TextKey.Reveal() != "" {
+				secrets++
+			}
+
+			row.Signed = say("`%s` · one key per %s · %s secret(s)", schemes, stateText(signing.Per), secrets)
 		}
 	}
 
@@ -97,6 +148,8 @@ func rowOf(rt *route.Route) routeRow {
 		is   bool
 		text text
 	}{
+		{rt.DeadRetention > 0, say("dead letters removed after %s", rt.DeadRetention)},
+		{rt.DeadKeep > 0, say("at most %s dead letters", rt.DeadKeep)},
 		{rt.Adopt, say("adopts plain timers")}, {rt.HTTPSOnly, say("https only")}, {rt.Proxy != nil, say("proxy")},
 		{rt.CertFile != "", say("client certificate")}, {rt.CAFile != "", say("custom CA")},
 		{rt.Method != "" && rt.Method != http.MethodPost, say("method %s", rt.Method)},
@@ -129,6 +182,10 @@ func (p *Pages) hookText(rt *route.Route, v Visitor) text {
 
 	if rt.OnDown > 0 {
 		list = append(list, say("`ON_DOWN`: receivers that fail for %s", rt.OnDown))
+	}
+
+	if f := rt.OnDead.Robot; f != nil {
+		list = append(list, say("as messages for `%s`, one for each reason in ten minutes", string(f.Format)))
 	}
 
 	return say("%s, to %s", plain(list), to)

@@ -9,6 +9,17 @@ import (
 	"notifier/internal/ui"
 )
 
+// The page of routes marks a route whose prefix is recorded for workers, and lists the recorded prefixes of the visitor.
+func TestRoutesPageShowsPrefixesOfWorkers(t *testing.T) {
+	s := newSite(t)
+	s.engine.Record("app1:orders", 2)
+	s.engine.Record("app1:jobs:batch", 0)
+	s.engine.Record("app2:jobs", 1)
+	s.as(ui.Visitor{}).get("/ui/routes").is(200).says("for workers", "Prefixes of workers", "app1:orders 2 workers 0 0",
+		"app1:jobs:batch nobody 0 0", "app2:jobs 1 worker 0 0")
+	s.as(ui.Visitor{Prefix: "app1"}).get("/ui/routes").is(200).says("app1:jobs:batch nobody 0 0").saysNot("app2:jobs")
+}
+
 // The page of routes shows the dead-letter hook of a route, without the name of a route that the visitor may not see.
 func TestRoutesPageShowsDeadLetterHook(t *testing.T) {
 	s := &site{t: t, table: routes(t)}

@@ -131,9 +131,10 @@ func (c card) sortValue(column string) (number float64, text string) {
 
 // routesPage is the page of routes: sections, or a table if they are many, and then the section of the route that was chosen.
 type routesPage struct {
-	Rows    []routeRow
-	Table   []routeRow
-	Sorting sorting
+	Rows     []routeRow
+	Table    []routeRow
+	Sorting  sorting
+	Recorded []recordedRow
 }
 
 // arrange makes a table of the routes if they are more than mostCards.

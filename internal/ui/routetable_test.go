@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"notifier/internal/engine/enginetest"
-	"notifier/internal/health"
 	"notifier/internal/notice"
+	"notifier/internal/receivers"
 	"notifier/internal/route"
 	"notifier/internal/ui"
 )
@@ -45,7 +45,7 @@ func (s *site) order(path string) (names []string) {
 // More than six routes are a table. Those without problems are folded into one line.
 func TestManyRoutesAreATable(t *testing.T) {
 	s := withRoutes(t, 30)
-	s.health = &physician{routes: []health.Route{{Prefix: "app1:m09", Receivers: []health.Receiver{
+	s.health = &physician{routes: []receivers.RouteHealth{{Prefix: "app1:m09", Receivers: []receivers.Health{
 		{Name: "shop.example:443", Since: time.Now().Add(-time.Minute), LastAttempt: time.Now(), Failures: 1, Reason: "timeout"}}}}}
 	s = s.as(ui.Visitor{})
 	for i, n := range map[int]int{3: 2, 17: 5} {

@@ -38,7 +38,12 @@ var sayings = map[string]said{
 	"receiver-unchanged": {say("Nothing was changed: the receiver was not paused."), mind},
 	"redirect-stopped":   {say("The redirect is stopped. Notices that it has already changed keep the new address."), fine},
 	"redirect-resumed":   {say("The redirect is resumed."), fine},
-	"redirect-unchanged": {say("Nothing was changed: the state of the redirect has changed since."), mind},
+	"job-stopped":        {say("The job is stopped. Notices that it has already changed stay changed."), fine},
+	"job-resumed":        {say("The job is resumed."), fine},
+	"redirect-unchanged": {say("Nothing was changed: the state of the job has changed since."), mind},
+	"recurrence-paused":  {say("The recurring notice is paused. A notice that has not begun is withdrawn."), mind},
+	"recurrence-run":     {say("A notice is scheduled for now. The ticks do not change."), fine},
+	"recurrence-resumed": {say("The recurring notice is resumed."), fine},
 	"signed-out":         {say("You are signed out."), fine},
 }
 

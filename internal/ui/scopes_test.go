@@ -13,32 +13,30 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/access"
 	"notifier/internal/audit"
+	"notifier/internal/auth"
 	"notifier/internal/callback"
 	"notifier/internal/engine/enginetest"
 	"notifier/internal/fleet"
-	"notifier/internal/health"
 	"notifier/internal/history"
-	"notifier/internal/holds"
-	"notifier/internal/keyring"
+	"notifier/internal/jobs"
 	"notifier/internal/notice"
-	"notifier/internal/redirect"
+	"notifier/internal/receivers"
+	"notifier/internal/recur"
 	"notifier/internal/route"
-	"notifier/internal/session"
-	"notifier/internal/stats"
 	"notifier/internal/store"
 	"notifier/internal/testcall"
 	"notifier/internal/ui"
+	"notifier/internal/wire"
 )
 
 // Everything of the other client has this in its name.
 const theirMark = "zeta"
 
 var (
-	myself    = access.Client{Name: "me", Token: "token-of-me", Prefix: "app1", Role: access.Admin}
-	somebody  = access.Client{Name: theirMark + "client", Token: "token-of-" + theirMark, Prefix: theirMark, Role: access.Admin}
-	everybody = access.Client{Name: "ops", Token: "token-of-ops", Role: access.Admin}
+	myself    = auth.Client{Name: "me", Token: "token-of-me", Prefix: "app1", Role: auth.Admin}
+	somebody  = auth.Client{Name: theirMark + "client", Token: "token-of-" + theirMark, Prefix: theirMark, Role: auth.Admin}
+	everybody = auth.Client{Name: "ops", Token: "token-of-ops", Role: auth.Admin}
 )
 
 // scopedRoutes are routes of mine, of the other's, and one that both use.
@@ -89,6 +87,20 @@ func keepAll(e *enginetest.Engine, table *route.Table, under, mark string, at ti
 	}
 }
 
+// defineUnder stores a recurring notice under a prefix.
+func defineUnder(t testing.TB, e *enginetest.Engine, table *route.Table, under, mark string) {
+	t.Helper()
+	d := recur.Definition{Key: under + strings.Repeat(":"+mark, 3-strings.Count(under, ":")) + "n4r", Spec: recur.Spec{Every: time.Hour},
+		From: time.Now().AddDate(20, 0, 0)} // with ticks that no test reaches
+	if table.Match(d.Key).Target.Kind == route.KindNotice {
+		d.Content.URL = "https://" + mark + ".example/" + mark
+	}
+
+	if _, _, err := e.Recurrences().Put(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // world returns an engine with the caller's notices, and with the other client's if theirs is not empty.
 func world(t testing.TB, table *route.Table, at time.Time, mine, theirs []string) *enginetest.Engine {
 	t.Helper()
@@ -99,16 +111,16 @@ func world(t testing.TB, table *route.Table, at time.Time, mine, theirs []string
 		}
 	}
 	hold := func(prefix, host string) {
-		r := holds.Receiver{Prefix: prefix, Host: host}
+		r := receivers.Receiver{Prefix: prefix, Host: host}
 		if err := errors.Join(e.PauseReceiver(t.Context(), "", r, time.Time{}, 0),
-			e.LimitReceiver(t.Context(), "", holds.Limit{Receiver: r, Rate: 42})); err != nil {
+			e.LimitReceiver(t.Context(), "", receivers.Limit{Receiver: r, Rate: 42})); err != nil {
 			t.Fatal(err)
 		}
 	}
 	move := func(name, prefix string) {
-		rule := redirect.Rule{From: "https://" + name + ".example/in", To: "https://new." + name + ".example/in", Prefix: prefix}
-		x := redirect.Redirect{ID: "rdr_" + name, Client: name, Rule: rule, State: redirect.Stopped, Made: at, Changed: at}
-		if err := (redirect.Redis{Store: e.Store()}).Add(t.Context(), &x, redirect.MaxKept); err != nil {
+		rule := jobs.Rule{From: "https://" + name + ".example/in", To: "https://new." + name + ".example/in", Prefix: prefix}
+		x := jobs.Job{ID: "rdr_" + name, Client: name, Rule: rule, State: jobs.Stopped, Made: at, Changed: at}
+		if err := (jobs.Store{Store: e.Store()}).Add(t.Context(), &x, jobs.MaxJobs); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -118,14 +130,16 @@ func world(t testing.TB, table *route.Table, at time.Time, mine, theirs []string
 	}
 	for _, prefix := range mine {
 		keepAll(e, table, prefix, "mine", at)
+		defineUnder(t, e, table, prefix, "mine")
 		hold(prefix, "mine.example")
 	}
 	note(audit.Entry{Action: audit.Cancel, Key: "app1:orders:mine:minen3", Client: "me", Result: audit.Done})
 	figures := fleet.Figures{Routes: map[string]fleet.RouteFigures{"app1:orders": {InFlight: 1, Work: late(3)}},
 		Hosts: []fleet.HostFigures{{Prefix: "app1:orders", Host: "mine.example:443", Calls: 3}}}
-	minute := map[string]stats.Work{"app1:orders": late(3)}
+	minute := map[string]fleet.Work{"app1:orders": late(3)}
 	for _, prefix := range theirs {
 		keepAll(e, table, prefix, theirMark, at)
+		defineUnder(t, e, table, prefix, theirMark)
 		hold(prefix, theirMark+".example")
 		rt := table.Match(prefix + strings.Repeat(":x", 3-strings.Count(prefix, ":"))).Prefix
 		note(audit.Entry{Action: audit.Purge, Route: theirMark + "route", Prefix: rt,
@@ -154,18 +168,19 @@ func world(t testing.TB, table *route.Table, at time.Time, mine, theirs []string
 
 // visiting returns the pages over an engine, for a visitor with a cookie.
 func visiting(t testing.TB, e *enginetest.Engine, table *route.Table, at time.Time,
-	enter func(*session.Office) (string, *session.Session, error)) *site {
+	enter func(*auth.Sessions) (string, *auth.Session, error)) *site {
 	t.Helper()
-	office := session.New(session.Options{Keys: keyring.Fixed(serviceKey), Register: e,
-		Clients: access.NewClients([]access.Client{myself, somebody, everybody,
-			{Name: "part", Token: "token-of-part", Prefix: "app3:mine", Role: access.Admin}})})
+	office := auth.NewSessions(auth.SessionOptions{Keys: wire.FixedKey(serviceKey), Register: e,
+		Clients: auth.NewClients([]auth.Client{myself, somebody, everybody,
+			{Name: "part", Token: "token-of-part", Prefix: "app3:mine", Role: auth.Admin}})})
 	cookie, who, err := enter(office)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &site{t: t, engine: e, table: table, cookie: cookie, csrf: who.CSRF()}
 	s.pages = ui.New(ui.Options{Engine: e, Routes: table, Sessions: office, Loopback: true, Version: "test",
-		Now: func() time.Time { return at }, History: archiveOf(e, at), Health: healthOf(e, at), Replays: replaysOf(e, at),
+		Recurrences: e.Recurrences(), Now: func() time.Time { return at }, History: archiveOf(e, at),
+		Health: healthOf(e, at), Replays: replaysOf(e, at),
 		Tests: testcall.New(testcall.Options{Routes: table, Now: func() time.Time { return at },
 			Probe: func(context.Context, *route.Route, *notice.Notice) callback.Exchange {
 				return callback.Exchange{Status: 200, ResponseBody: "thanks", Result: notice.DeliveredResult(200)}
@@ -191,7 +206,7 @@ func archiveOf(e *enginetest.Engine, at time.Time) *archive {
 
 // healthOf is a health in which each host that has dead letters of a route fails.
 func healthOf(e *enginetest.Engine, at time.Time) *physician {
-	p, by := &physician{day: health.Day{Hours: []health.Hour{{At: at.Truncate(time.Hour), Attempts: 3, Failed: 2}}}},
+	p, by := &physician{day: receivers.Day{Hours: []receivers.Hour{{At: at.Truncate(time.Hour), Attempts: 3, Failed: 2}}}},
 		map[string]map[string]bool{}
 	for _, f := range e.All() {
 		if f.State == notice.Dead {
@@ -203,9 +218,9 @@ func healthOf(e *enginetest.Engine, at time.Time) *physician {
 		}
 	}
 	for _, prefix := range slices.Sorted(maps.Keys(by)) {
-		r := health.Route{Prefix: prefix, Counted: at}
+		r := receivers.RouteHealth{Prefix: prefix, Counted: at}
 		for _, host := range slices.Sorted(maps.Keys(by[prefix])) {
-			r.Receivers = append(r.Receivers, health.Receiver{Name: host + ":443", Since: at.Add(-time.Hour), Failures: 3, LastAttempt: at,
+			r.Receivers = append(r.Receivers, receivers.Health{Name: host + ":443", Since: at.Add(-time.Hour), Failures: 3, LastAttempt: at,
 				Status: 500, Reason: "status_5xx", Waiting: 2, Next: at})
 		}
 		p.routes = append(p.routes, r)
@@ -236,34 +251,34 @@ var passing = regexp.MustCompile(`(?:cursor|before|past|job)=[^"&]*|\brpl_[a-z0-
 // every answer, count and chart equals the one without the other scope. The list of pages is that of the
 // mux.
 func TestScopesAreIsolatedOnEveryPage(t *testing.T) {
-	link := func(by access.Client, scope session.LinkScope) func(*session.Office) (string, *session.Session, error) {
-		return func(o *session.Office) (string, *session.Session, error) {
-			l, err := o.MakeLink(context.Background(), access.Caller{Name: by.Name, Prefix: by.Prefix}, scope, time.Hour)
+	link := func(by auth.Client, scope auth.LinkScope) func(*auth.Sessions) (string, *auth.Session, error) {
+		return func(o *auth.Sessions) (string, *auth.Session, error) {
+			l, err := o.MakeLink(context.Background(), auth.Caller{Name: by.Name, Prefix: by.Prefix}, scope, time.Hour)
 			if err != nil {
 				return "", nil, err
 			}
 			return o.Enter(context.Background(), l.Token)
 		}
 	}
-	signIn := func(token string) func(*session.Office) (string, *session.Session, error) {
-		return func(o *session.Office) (string, *session.Session, error) {
+	signIn := func(token string) func(*auth.Sessions) (string, *auth.Session, error) {
+		return func(o *auth.Sessions) (string, *auth.Session, error) {
 			return o.SignIn(context.Background(), token, "192.0.2.1")
 		}
 	}
 	for name, c := range map[string]struct {
-		enter        func(*session.Office) (string, *session.Session, error)
+		enter        func(*auth.Sessions) (string, *auth.Session, error)
 		mine, theirs []string
 	}{
 		"a client": {signIn(myself.Token), []string{"app1:orders", "app1:fixed"},
 			[]string{theirMark, theirMark + ":fixed", "app3:" + theirMark}},
 		"a client of part of a route": {signIn("token-of-part"), []string{"app3:mine"}, []string{theirMark, "app3:" + theirMark, "app1:orders"}},
-		"a link by prefix": {link(myself, session.LinkScope{Prefix: "app1:orders:mine"}), []string{"app1:orders:mine"},
+		"a link by prefix": {link(myself, auth.LinkScope{Prefix: "app1:orders:mine"}), []string{"app1:orders:mine"},
 			[]string{theirMark, "app1:orders:" + theirMark}},
-		"a link by host": {link(myself, session.LinkScope{Prefix: "app1:orders", Host: "mine.example"}), []string{"app1:orders"},
+		"a link by host": {link(myself, auth.LinkScope{Prefix: "app1:orders", Host: "mine.example"}), []string{"app1:orders"},
 			[]string{theirMark, "app1:orders:" + theirMark}},
-		"a link by audience": {link(myself, session.LinkScope{Prefix: "app1", Audience: "mine"}), []string{"app1:orders"},
+		"a link by audience": {link(myself, auth.LinkScope{Prefix: "app1", Audience: "mine"}), []string{"app1:orders"},
 			[]string{theirMark, "app1:orders:" + theirMark}},
-		"a link by host, of all": {link(everybody, session.LinkScope{Prefix: "app3", Host: "mine.example"}), []string{"app3:mine"},
+		"a link by host, of all": {link(everybody, auth.LinkScope{Prefix: "app3", Host: "mine.example"}), []string{"app3:mine"},
 			[]string{theirMark, "app3:" + theirMark}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,13 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 	"notifier/internal/codec"
 	"notifier/internal/history"
 	"notifier/internal/notice"
 	"notifier/internal/search"
 	"notifier/internal/store"
-	"notifier/internal/timespec"
 )
 
 // foundPage is the number of notices and of entries on a page of a search.
@@ -234,7 +233,7 @@ func (s *searching) answer(page *searchPage, only search.Section, got *search.An
 
 // offers adds what may be done with the matches. why says whether the history was searched.
 func (s *searching) offers(page *searchPage, why search.Why) {
-	if r := s.q.Range; r != (timespec.Range{}) {
+	if r := s.q.TimeRange; r != (notice.TimeRange{}) {
 		page.Since, page.Until, page.Fixed = s.p.stamp(r.Since), s.p.stamp(r.Until), s.fixed()
 	}
 
@@ -242,7 +241,7 @@ func (s *searching) offers(page *searchPage, why search.Why) {
 		page.CSV = Root + "notices.csv?" + s.fixedBox().Encode()
 	}
 
-	if page.Past != nil && s.v.May(access.Operate) && s.p.o.Replays != nil {
+	if page.Past != nil && s.v.May(auth.Operate) && s.p.o.Replays != nil {
 		page.Replay = s.p.replayForm(s.q, s.v)
 	}
 }
@@ -418,7 +417,7 @@ var offered = []struct {
 // addable returns words of kinds that the search does not have, each with the address of the search with it.
 func (s *searching) addable() (list []wordLink) {
 	for _, o := range offered {
-		timed := o.word.Kind == search.KindTime && s.q.Range != timespec.Range{}
+		timed := o.word.Kind == search.KindTime && s.q.TimeRange != notice.TimeRange{}
 		if !timed && !slices.ContainsFunc(s.words, func(x search.Word) bool { return x.Kind == o.word.Kind }) {
 			list = append(list, wordLink{Label: o.label, Path: s.with(append(slices.Clone(s.words), o.word))})
 		}

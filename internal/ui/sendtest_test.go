@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/access"
+	"notifier/internal/auth"
 	"notifier/internal/notice"
 	"notifier/internal/ui"
 )
@@ -16,10 +16,10 @@ func TestSendTestShowsHostAndStatusWithinAPrefix(t *testing.T) {
 	s := newSite(t)
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/secret-path?q=secret-query"}, time.Hour)
 	const test = "/ui/notices/app1:orders:paid:1/test"
-	s.as(ui.Visitor{Prefix: "app1", Role: access.Operate}).post(test).is(200).says("acknowledged the test", "shop.example", "200").
+	s.as(ui.Visitor{Prefix: "app1", Role: auth.Operate}).post(test).is(200).says("acknowledged the test", "shop.example", "200").
 		saysNot("secret-path", "secret-query", "thanks", "Request", "Response", "test&#34;:true")
 	// A client that sees all keys sees the exchange.
-	s.as(ui.Visitor{Role: access.Operate}).post(test).is(200).says("shop.example", "Request", "<b>thanks</b>")
+	s.as(ui.Visitor{Role: auth.Operate}).post(test).is(200).says("shop.example", "Request", "<b>thanks</b>")
 }
 
 func TestSendTestIsLimitedByClientAndRoute(t *testing.T) {
@@ -28,7 +28,7 @@ func TestSendTestIsLimitedByClientAndRoute(t *testing.T) {
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/"}, time.Hour)
 	s.keep("app1:orders:paid:2", notice.Content{URL: "https://other.example/"}, time.Hour)
 	s.keep("app1:fixed:a:1", notice.Content{}, time.Hour)
-	who := s.as(ui.Visitor{Role: access.Operate})
+	who := s.as(ui.Visitor{Role: auth.Operate})
 	wait := func(a answer) int {
 		t.Helper()
 		seconds, err := strconv.Atoi(a.is(429).says("Nothing was sent").Header.Get("Retry-After"))

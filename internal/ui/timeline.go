@@ -238,6 +238,11 @@ func (p *Pages) sorted(list []moment) []step {
 // maxComing is the maximum number of future attempts on the timeline.
 const maxComing = 12
 
+// expiry is the step at which a notice expires.
+func (p *Pages) expiry(f *store.Found) step {
+	return step{Coming: true, Title: say("Dead letter, because it expires"), At: p.stamp(f.Expires)}
+}
+
 // comingSteps are the attempts to come.
 func (p *Pages) comingSteps(f *store.Found, rt *route.Route) []step {
 	var ladder notice.Ladder
@@ -259,6 +264,10 @@ func (p *Pages) comingSteps(f *store.Found, rt *route.Route) []step {
 		first.Title = say("Attempt %s, in flight", n)
 	}
 
+	if f.Expired(at) {
+		return []step{p.expiry(f)}
+	}
+
 	out := []step{first}
 	if at.Before(p.now()) {
 		at = p.now()
@@ -271,6 +280,10 @@ func (p *Pages) comingSteps(f *store.Found, rt *route.Route) []step {
 		}
 
 		at, n = at.Add(wait), n+1
+		if f.Expired(at) {
+			return append(out, p.expiry(f))
+		}
+
 		out = append(out, step{Coming: true, Title: say("Attempt %s, if attempt %s fails", n, n-1), At: p.stamp(at), Attempt: n,
 			Detail: say("%s after the previous attempt", wait)})
 	}

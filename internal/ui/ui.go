@@ -13,19 +13,17 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/access"
 	"notifier/internal/api"
 	"notifier/internal/audit"
+	"notifier/internal/auth"
 	"notifier/internal/doctor"
-	"notifier/internal/keyring"
 	"notifier/internal/mask"
 	"notifier/internal/problems"
 	"notifier/internal/route"
-	"notifier/internal/sampler"
 	"notifier/internal/search"
-	"notifier/internal/session"
 	"notifier/internal/store"
 	"notifier/internal/testcall"
+	"notifier/internal/wire"
 )
 
 // Root is the address of the pages.
@@ -36,13 +34,13 @@ type Options struct {
 	Engine Engine
 	Routes *route.Table
 	// Sessions checks and creates sessions.
-	Sessions *session.Office
+	Sessions *auth.Sessions
 	// Loopback reports whether only this machine can reach the listener. Host is the configured host of
 	// the listener. Without clients, requests for other hosts are refused.
 	Loopback bool
 	Host     string
 	// Meter limits the requests of each client's sessions. Nil means no limit.
-	Meter *access.Meter
+	Meter *auth.Meter
 	// Examine runs the checks of doctor. Nil means no checks.
 	Examine func(context.Context) (*doctor.Report, error)
 	// Tests sends test calls to receivers. Nil means no tests.
@@ -53,15 +51,17 @@ type Options struct {
 	History Historian
 	// Replays creates, lists and switches replays. Nil without a history.
 	Replays api.Replayer
+	// Recurrences reads and changes recurring notices. Nil means that there are none.
+	Recurrences Recurrer
 	// Health is the health of receivers. Nil means that it is unknown.
 	Health Physician
 	// Keys derives the key of cursors. Nil means a key of this handler only.
-	Keys *keyring.Ring
+	Keys *wire.KeyRing
 	// Logger logs errors. Nil means none.
 	Logger  *zap.Logger
 	Version string
 	// Sampler reads the figures. Nil means one of this handler's own.
-	Sampler *sampler.Sampler
+	Sampler *problems.Sampler
 	// Now is Redis's clock. Nil means time.Now.
 	Now func() time.Time
 }
@@ -75,10 +75,10 @@ type Pages struct {
 	now       func() time.Time
 	trail     *audit.Trail
 	crossSite *http.CrossOriginProtection
-	sampler   *sampler.Sampler
+	sampler   *problems.Sampler
 	searcher  *search.Searcher
 	rendered  rendered
-	streams   *access.Shares // open ones
+	streams   *auth.Shares // open ones
 	// noticeStreams counts the open streams of notices.
 	noticeStreams atomic.Int64
 	closing       chan struct{} // closed when Run ends
@@ -96,56 +96,61 @@ func New(o Options) *Pages {
 	}
 
 	if p.o.Keys == nil {
-		own := make([]byte, keyring.Size)
+		own := make([]byte, wire.KeySize)
 		_, _ = rand.Read(own) // it never fails
-		p.o.Keys = keyring.Fixed(own)
+		p.o.Keys = wire.FixedKey(own)
 	}
 
 	p.trail, p.crossSite = audit.NewTrail(o.Engine, p.log), http.NewCrossOriginProtection()
-	p.streams = access.NewShares(maxStreams, o.Meter.Clients())
+	p.streams = auth.NewShares(maxStreams, o.Meter.Clients())
 	if p.sampler = o.Sampler; p.sampler == nil {
-		p.sampler = sampler.New(sampler.Options{Engine: o.Engine, Routes: o.Routes, Health: o.Health, Examine: o.Examine, Now: p.now})
+		p.sampler = problems.NewSampler(problems.SamplerOptions{Engine: o.Engine, Routes: o.Routes, Health: o.Health, Examine: o.Examine,
+			Now: p.now})
 	}
 
 	p.searcher = &search.Searcher{Redis: o.Engine, History: o.History, Routes: o.Routes}
 	p.gate()
 	p.addLanguages()
-	p.mux.handle(access.Public, "GET "+assetsPath+"{name}", p.look.serveAsset)
-	p.page(access.Read, "GET /ui/{$}", p.showNow)
-	p.page(access.Read, "GET /ui/live/{page}", p.showLive)
-	p.page(access.Read, "GET /ui/live/notices/{key}", p.showLiveNotice)
-	p.page(access.Read, "GET /ui/receivers", p.showReceivers)
-	p.page(access.Read, "GET /ui/receivers/{receiver}", p.showReceiver)
-	p.page(access.Operate, "GET /ui/receivers/{receiver}/redeliver", p.showRedeliver)
-	p.change(access.Operate, "POST /ui/receivers/{receiver}/redeliver", p.redeliver)
+	p.mux.handle(auth.Public, "GET "+assetsPath+"{name}", p.look.serveAsset)
+	p.page(auth.Read, "GET /ui/{$}", p.showNow)
+	p.page(auth.Read, "GET /ui/live/{page}", p.showLive)
+	p.page(auth.Read, "GET /ui/live/notices/{key}", p.showLiveNotice)
+	p.page(auth.Read, "GET /ui/receivers", p.showReceivers)
+	p.page(auth.Read, "GET /ui/receivers/{receiver}", p.showReceiver)
+	p.page(auth.Operate, "GET /ui/receivers/{receiver}/redeliver", p.showRedeliver)
+	p.change(auth.Operate, "POST /ui/receivers/{receiver}/redeliver", p.redeliver)
 	p.changeReceivers()
 	p.changeRedirects()
-	p.page(access.Read, "GET /ui/destinations", p.showDestinations)
-	p.page(access.Read, "GET /ui/notices", p.showNotices)
-	p.page(access.Read, "GET /ui/notices.csv", p.downloadFound)
-	p.page(access.Read, "GET /ui/notices/{key}", p.showNotice)
+	p.page(auth.Read, "GET /ui/destinations", p.showDestinations)
+	p.page(auth.Read, "GET /ui/notices", p.showNotices)
+	p.page(auth.Read, "GET /ui/notices.csv", p.downloadFound)
+	p.page(auth.Read, "GET /ui/notices/{key}", p.showNotice)
 	p.changeNotices()
-	p.change(access.Operate, "POST /ui/notices/{key}/test", p.sendTest)
-	p.page(access.Read, "GET /ui/history", p.showHistory)
-	p.page(access.Read, "GET /ui/replays", p.showReplays)
-	p.page(access.Operate, "GET /ui/replays/new", p.showNewReplay)
-	p.change(access.Operate, "POST /ui/replays", p.startReplay)
-	p.page(access.Read, "GET /ui/replays/{replay}", p.showReplay)
-	p.page(access.Read, "GET /ui/live/replays/{replay}", p.showLiveReplay)
-	p.change(access.Operate, "POST /ui/replays/{replay}/stop", p.switchReplay(true))
-	p.change(access.Operate, "POST /ui/replays/{replay}/resume", p.switchReplay(false))
-	p.page(access.Read, "GET /ui/dead", p.showDead)
-	p.page(access.Read, "GET /ui/dead/group", p.showGroup)
-	p.page(access.Read, "GET /ui/dead/redriven", p.showRedriven)
-	p.page(access.Operate, "GET /ui/dead/download", p.download)
-	p.change(access.Operate, "POST /ui/dead/redrive", p.changeGroup(store.Redrive, audit.Redrive, "group"))
-	p.change(access.Operate, "POST /ui/dead/purge", p.changeGroup(store.Purge, audit.Purge, "purged"))
-	p.page(access.Read, "GET /ui/routes", p.showRoutes)
-	p.change(access.Operate, "POST /ui/routes/{name}/pause", p.switchRoute(true))
-	p.change(access.Operate, "POST /ui/routes/{name}/resume", p.switchRoute(false))
-	p.page(access.Read, "GET /ui/doctor", p.showDoctor)
-	p.page(access.Read, "GET /ui/audit", p.showAudit)
-	p.page(access.Read, "GET /ui/", func(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	p.change(auth.Operate, "POST /ui/notices/{key}/test", p.sendTest)
+	p.page(auth.Read, "GET /ui/history", p.showHistory)
+	p.page(auth.Read, "GET /ui/report", p.showReport)
+	p.page(auth.Read, "GET /ui/report.csv", p.downloadReport)
+	p.page(auth.Read, "GET /ui/replays", p.showReplays)
+	p.page(auth.Operate, "GET /ui/replays/new", p.showNewReplay)
+	p.change(auth.Operate, "POST /ui/replays", p.startReplay)
+	p.page(auth.Read, "GET /ui/replays/{replay}", p.showReplay)
+	p.page(auth.Read, "GET /ui/live/replays/{replay}", p.showLiveReplay)
+	p.change(auth.Operate, "POST /ui/replays/{replay}/stop", p.switchReplay(true))
+	p.change(auth.Operate, "POST /ui/replays/{replay}/resume", p.switchReplay(false))
+	p.page(auth.Read, "GET /ui/recurrences", p.showRecurrences)
+	p.changeRecurrences()
+	p.page(auth.Read, "GET /ui/dead", p.showDead)
+	p.page(auth.Read, "GET /ui/dead/group", p.showGroup)
+	p.page(auth.Read, "GET /ui/dead/redriven", p.showRedriven)
+	p.page(auth.Operate, "GET /ui/dead/download", p.download)
+	p.change(auth.Operate, "POST /ui/dead/redrive", p.changeGroup(store.Redrive, audit.Redrive, "group"))
+	p.change(auth.Operate, "POST /ui/dead/purge", p.changeGroup(store.Purge, audit.Purge, "purged"))
+	p.page(auth.Read, "GET /ui/routes", p.showRoutes)
+	p.change(auth.Operate, "POST /ui/routes/{name}/pause", p.switchRoute(true))
+	p.change(auth.Operate, "POST /ui/routes/{name}/resume", p.switchRoute(false))
+	p.page(auth.Read, "GET /ui/doctor", p.showDoctor)
+	p.page(auth.Read, "GET /ui/audit", p.showAudit)
+	p.page(auth.Read, "GET /ui/", func(w http.ResponseWriter, r *http.Request, v Visitor) error {
 		return failure{http.StatusNotFound, say("There is no such page.")}
 	})
 	return p
@@ -159,11 +164,11 @@ type catalogue struct {
 }
 
 type pattern struct {
-	role access.Role
+	role auth.Role
 	text string
 }
 
-func (c *catalogue) handle(role access.Role, text string, h http.HandlerFunc) {
+func (c *catalogue) handle(role auth.Role, text string, h http.HandlerFunc) {
 	c.patterns = append(c.patterns, pattern{role, text})
 	c.mux.HandleFunc(text, h)
 }
@@ -172,7 +177,7 @@ func (c *catalogue) handle(role access.Role, text string, h http.HandlerFunc) {
 type handler func(w http.ResponseWriter, r *http.Request, v Visitor) error
 
 // page serves a pattern to visitors whose role includes the required role.
-func (p *Pages) page(role access.Role, pattern string, h handler) {
+func (p *Pages) page(role auth.Role, pattern string, h handler) {
 	p.mux.handle(role, pattern, func(w http.ResponseWriter, r *http.Request) {
 		v, err := p.admit(w, r)
 		v.Zone = zoneOf(r)
@@ -215,7 +220,7 @@ func setRetryAfter(w http.ResponseWriter, wait time.Duration) {
 
 // change serves a pattern that changes something. The request must come from one of the visitor's own
 // pages.
-func (p *Pages) change(role access.Role, pattern string, h handler) {
+func (p *Pages) change(role auth.Role, pattern string, h handler) {
 	p.page(role, pattern, func(w http.ResponseWriter, r *http.Request, v Visitor) error {
 		if err := p.confirm(w, r, v); err != nil {
 			return err

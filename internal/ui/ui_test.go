@@ -15,21 +15,20 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/net/html"
 
-	"notifier/internal/access"
 	"notifier/internal/api"
+	"notifier/internal/auth"
 	"notifier/internal/callback"
 	"notifier/internal/doctor"
 	"notifier/internal/engine/enginetest"
-	"notifier/internal/health"
-	"notifier/internal/keyring"
 	"notifier/internal/mask"
 	"notifier/internal/notice"
+	"notifier/internal/receivers"
 	"notifier/internal/route"
-	"notifier/internal/session"
 	"notifier/internal/sign"
 	"notifier/internal/store"
 	"notifier/internal/testcall"
 	"notifier/internal/ui"
+	"notifier/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -69,8 +68,10 @@ type site struct {
 	history ui.Historian
 	health  ui.Physician
 	replays api.Replayer
-	mask    *mask.Rules
-	meter   *access.Meter
+	// recurrences are those of the engine.
+	recurrences ui.Recurrer
+	mask        *mask.Rules
+	meter       *auth.Meter
 }
 
 func newSite(t testing.TB, change ...func(*route.Table)) *site {
@@ -79,6 +80,7 @@ func newSite(t testing.TB, change ...func(*route.Table)) *site {
 		f(s.table)
 	}
 	s.engine = enginetest.New(t, s.table)
+	s.recurrences = s.engine.Recurrences()
 	return s.as(ui.Visitor{})
 }
 
@@ -87,13 +89,13 @@ func newSite(t testing.TB, change ...func(*route.Table)) *site {
 func (s *site) as(v ui.Visitor) *site {
 	s.t.Helper()
 	c := *s
-	office := session.New(session.Options{Keys: keyring.Fixed(serviceKey), Register: s.engine,
-		Clients: access.NewClients([]access.Client{{Name: "me", Token: "token-of-me", Prefix: v.Prefix, Role: cmp.Or(v.Role, access.Admin)}})})
+	office := auth.NewSessions(auth.SessionOptions{Keys: wire.FixedKey(serviceKey), Register: s.engine,
+		Clients: auth.NewClients([]auth.Client{{Name: "me", Token: "token-of-me", Prefix: v.Prefix, Role: cmp.Or(v.Role, auth.Admin)}})})
 	cookie, who, err := office.SignIn(s.t.Context(), "token-of-me", "127.0.0.1")
 	if err == nil && v.Narrow() {
-		var link *session.Link
-		if link, err = office.MakeLink(s.t.Context(), access.Caller{Name: "me", Prefix: v.Prefix, Role: access.Operate},
-			session.LinkScope{Prefix: v.Prefix, Host: v.Host, Audience: v.Audience, Label: v.Label, Resend: v.Resend}, time.Hour); err == nil {
+		var link *auth.Link
+		if link, err = office.MakeLink(s.t.Context(), auth.Caller{Name: "me", Prefix: v.Prefix, Role: auth.Operate},
+			auth.LinkScope{Prefix: v.Prefix, Host: v.Host, Audience: v.Audience, Label: v.Label, Resend: v.Resend}, time.Hour); err == nil {
 			cookie, who, err = office.Enter(s.t.Context(), link.Token)
 		}
 	}
@@ -103,6 +105,7 @@ func (s *site) as(v ui.Visitor) *site {
 	c.cookie, c.csrf = cookie, who.CSRF()
 	c.pages = ui.New(ui.Options{Engine: s.engine, Routes: s.table, Sessions: office, Loopback: true, Version: "test", Examine: c.examine,
 		History: c.history, Health: c.health, Replays: c.replays, Mask: c.mask, Meter: c.meter,
+		Recurrences: c.recurrences,
 		Tests: testcall.New(testcall.Options{Routes: s.table, Mask: c.mask, Probe: func(_ context.Context, _ *route.Route,
 			n *notice.Notice) callback.Exchange {
 			return callback.Exchange{Method: "POST", URL: n.URL, RequestBody: string(n.Body), Status: 200, ResponseBody: "<b>thanks</b>",
@@ -115,7 +118,8 @@ func (s *site) as(v ui.Visitor) *site {
 func (s *site) open() *site {
 	c := *s
 	c.pages = ui.New(ui.Options{Engine: s.engine, Routes: s.table, Loopback: true, Version: "test",
-		Sessions: session.New(session.Options{Keys: keyring.Fixed(serviceKey), Register: s.engine, Clients: access.NewClients(nil)})})
+		Sessions: auth.NewSessions(auth.SessionOptions{Keys: wire.FixedKey(serviceKey), Register: s.engine,
+			Clients: auth.NewClients(nil)})})
 	return &c
 }
 
@@ -359,9 +363,9 @@ func TestFirstPageIsSmall(t *testing.T) {
 		t.Errorf("the first page takes %d bytes with all that it asks for", sum)
 	}
 
-	h := &physician{routes: []health.Route{{Prefix: "app1:orders"}}}
+	h := &physician{routes: []receivers.RouteHealth{{Prefix: "app1:orders"}}}
 	for i := range 100 {
-		h.routes[0].Receivers = append(h.routes[0].Receivers, health.Receiver{Name: fmt.Sprintf("shop%d.merchants.example:443", i),
+		h.routes[0].Receivers = append(h.routes[0].Receivers, receivers.Health{Name: fmt.Sprintf("shop%d.merchants.example:443", i),
 			Since: time.Now().Add(-time.Hour), Failures: 38, Status: 500 + i, Reason: "status_5xx", Waiting: 23, Next: time.Now().Add(time.Minute)})
 	}
 	s.health = h

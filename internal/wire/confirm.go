@@ -14,7 +14,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/node"
 	"notifier/internal/notice"
 	"notifier/internal/pace"
 )
@@ -69,7 +68,7 @@ const (
 type confirmer struct {
 	Confirm
 	c     Commander
-	gates *node.Nodes
+	gates *Nodes
 	mark  func() string // the script's text for the server that answers
 
 	nodes *pace.Batchers[string, *confirming] // by address; "" outside a cluster

@@ -14,9 +14,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
-
-	"notifier/internal/node"
-	"notifier/internal/sentinel"
 )
 
 // Commander is a client of one server or of a cluster. *redis.Client and *redis.ClusterClient are
@@ -41,7 +38,7 @@ type Conn struct {
 	// Masters calls f for each master of a cluster; nil outside a cluster.
 	Masters func(ctx context.Context, f func(ctx context.Context, c redis.Cmdable) error) error
 	// Nodes are the gates before a cluster's nodes; nil outside a cluster.
-	Nodes *node.Nodes
+	Nodes *Nodes
 
 	another func(waiting) Commander
 	server  func(addr string) Commander // nil in a cluster
@@ -51,7 +48,7 @@ type Conn struct {
 	mu      sync.Mutex
 	others  []Commander
 	trips   trips
-	replies node.Replies
+	replies Replies
 }
 
 // waiting is the configuration of connections for calls that wait.
@@ -114,9 +111,9 @@ func tell(c chan struct{}) {
 	}
 }
 
-// lazy makes connections: see [node.Lazy].
-func lazy(tls *tls.Config) node.Dialer {
-	return node.Lazy(redis.NewDialer(&redis.Options{DialTimeout: dialTimeout, TLSConfig: tls}))
+// lazy makes connections: see [Lazy].
+func lazy(tls *tls.Config) Dialer {
+	return Lazy(redis.NewDialer(&redis.Options{DialTimeout: dialTimeout, TLSConfig: tls}))
 }
 
 // Close closes all connections.
@@ -213,7 +210,7 @@ func counted(c *Conn, err error) (*Conn, error) {
 // count adds hooks to a client, which count its round trips and check its replies: at each node, since a cluster's client
 // may send a command to several.
 func (c *Conn) count(client Commander) {
-	hook := func(node node.Server) {
+	hook := func(node NodeServer) {
 		node.AddHook(&c.trips)
 		node.AddHook(&c.replies)
 	}
@@ -274,14 +271,14 @@ func openSentinel(a Address) (*Conn, error) {
 			(*f)(text)
 		}
 	}
-	w := sentinel.New(sentinel.Options{Master: o.MasterName, Addrs: o.SentinelAddrs, Username: user, Password: password,
+	w := NewWatch(WatchOptions{Master: o.MasterName, Addrs: o.SentinelAddrs, Username: user, Password: password,
 		TLS: a.tls(o.TLSConfig, true), DialTimeout: dialTimeout, OnRest: say,
 		OnSwitch: func(from, to string) {
 			say("sentinels have made " + to + " the master in the place of " + from)
 			tell(back)
 		},
 		OnResume: func(text string) { say(text); tell(back) }})
-	dial := node.Lazy(func(ctx context.Context, _, _ string) (net.Conn, error) { return w.Dial(ctx) })
+	dial := Lazy(func(ctx context.Context, _, _ string) (net.Conn, error) { return w.Dial(ctx) })
 	client := func(x waiting) Commander {
 		return redis.NewClient(&redis.Options{
 			Addr: "the master " + o.MasterName, Dialer: dial,
@@ -316,7 +313,7 @@ func openCluster(a Address) (*Conn, error) {
 	o.MaxRedirects, o.TLSConfig = 5, a.tls(o.TLSConfig, true)
 	o.Dialer = lazy(o.TLSConfig)
 	plain := *o
-	c, nodes := redis.NewClusterClient(o), node.New()
+	c, nodes := redis.NewClusterClient(o), NewNodes()
 	c.OnNewNode(func(n *redis.Client) { nodes.Guard(n.Options().Addr, n) })
 	conn := &Conn{Commander: c, Masters: masters(c), Nodes: nodes, back: nodes.Back(),
 		another: func(w waiting) Commander {

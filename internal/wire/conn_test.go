@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 func TestIdleConnectionsEndBeforeFirewallsForgetThem(t *testing.T) {
@@ -45,7 +45,7 @@ func TestBadURLNamesEscapes(t *testing.T) {
 // A new connection is refused after Detect has read the limit.
 func TestRefusedConnectionNamesLimit(t *testing.T) {
 	t.Parallel()
-	srv := redistest.Start(t, redistest.WithConfig("maxclients 2")) // redistest has one
+	srv := testkit.StartRedis(t, testkit.WithConfig("maxclients 2")) // testkit has one
 	conn, err := Open(Address{URL: srv.URL()})
 	if err != nil {
 		t.Fatal(err)

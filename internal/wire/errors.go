@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"notifier/internal/node"
 )
 
 // Wrap adds the operation to err and classifies it: ErrLogin, ErrRights, ErrFull, ErrUnavailable,
@@ -143,9 +141,6 @@ func (e ClockError) Error() string {
 
 // Is makes it an ErrUnavailable.
 func (ClockError) Is(target error) bool { return target == ErrUnavailable }
-
-// ConnectError is [node.ConnectError]: Redis has probably reached maxclients.
-type ConnectError = node.ConnectError
 
 // Errors that callers distinguish.
 var (

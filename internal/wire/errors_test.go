@@ -11,8 +11,6 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
-
-	"notifier/internal/node"
 )
 
 func TestErrorsAreSorted(t *testing.T) {
@@ -49,7 +47,7 @@ func TestErrorsAreSorted(t *testing.T) {
 	}
 	for _, err := range []error{context.DeadlineExceeded, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, os.ErrDeadlineExceeded, redis.ErrClosed,
 		redis.ErrPoolTimeout, &net.OpError{Op: "dial", Err: errors.New("refused")}, x509.UnknownAuthorityError{},
-		errors.New("redis: cluster has no nodes"), fmt.Errorf("redis node a:1: %w", node.ErrAway)} {
+		errors.New("redis: cluster has no nodes"), fmt.Errorf("redis node a:1: %w", ErrAway)} {
 		expectKind(t, err.Error(), err, ErrUnavailable)
 	}
 	expectKind(t, "canceled", context.Canceled, nil)

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"notifier/internal/node"
 )
 
 // In a cluster, operations on notices of all shards skip shards whose nodes do not answer, and
@@ -207,7 +205,7 @@ func (e *NodeError) Unwrap() error { return e.Err }
 // none.
 func NodeOf(err error) string {
 	var lies *NodeError
-	var away *node.AwayError
+	var away *AwayError
 	switch {
 	case errors.As(err, &lies):
 		return lies.Node

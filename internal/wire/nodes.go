@@ -8,12 +8,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"notifier/internal/node"
 )
-
-// Subscription is [node.Subscription].
-type Subscription = node.Subscription
 
 // Subscribe opens a separate connection, and subscribes to channels. The caller closes it. The channels
 // of a cluster's client must share a slot: it selects the node.
@@ -79,14 +74,6 @@ func clusterOf(c redis.Cmdable) *redis.ClusterClient {
 
 	cluster, _ := c.(*redis.ClusterClient)
 	return cluster
-}
-
-// Receive is [node.Receive].
-func Receive(ctx context.Context, sub Subscription) (any, error) { return node.Receive(ctx, sub) }
-
-// Follow is [node.Follow].
-func Follow(ctx context.Context, sub Subscription, every, silence time.Duration, f func(message any, err error) error) error {
-	return node.Follow(ctx, sub, every, silence, f)
 }
 
 // The node of a call in a cluster, for callers that skip slow nodes.

@@ -3,7 +3,7 @@ package wire_test
 import (
 	"testing"
 
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -11,7 +11,7 @@ var countedScript = wire.NewScript("look", "return {redis.call('TIME')[1]}", fal
 
 func TestTrafficIsCountedByScript(t *testing.T) {
 	t.Parallel()
-	conn, err := wire.Open(wire.Address{URL: redistest.Start(t).URL()})
+	conn, err := wire.Open(wire.Address{URL: testkit.StartRedis(t).URL()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/node"
 )
 
 // Options of a Client.
@@ -22,7 +21,7 @@ type Options struct {
 	// Cluster reports whether the keys are on several nodes.
 	Cluster bool
 	// Nodes has the slow nodes of a cluster; nil = no node is slow.
-	Nodes *node.Nodes
+	Nodes *Nodes
 	// Confirm is the confirmation for scripts that are Confirmed, ConfirmSettle for those that are
 	// ConfirmedSettle. If either is set, Conn creates the connections.
 	Confirm, ConfirmSettle Confirm
@@ -44,7 +43,7 @@ type Client struct {
 	Space   keys.Space
 	DB      int // the number of the database, which is part of some names of channels
 	Cluster bool
-	Nodes   *node.Nodes
+	Nodes   *Nodes
 	Conn    *Conn // nil = the Client creates no connections
 	// Clock estimates Redis's clock. The heartbeats measure it; without any it shows this machine's clock.
 	Clock *Clock

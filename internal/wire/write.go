@@ -7,8 +7,6 @@ import (
 	"slices"
 
 	"github.com/redis/go-redis/v9"
-
-	"notifier/internal/node"
 )
 
 // Once is a write command that is not sent to Redis again if Redis may already have executed it. A second execution
@@ -31,9 +29,9 @@ func mayHaveRun(err error) bool {
 // NotSent reports whether the call with error err has never reached Redis.
 func NotSent(err error) bool {
 	var broken *net.OpError
-	var refused *node.ConnectError
+	var refused *ConnectError
 	switch {
-	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted), errors.Is(err, node.ErrAway),
+	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted), errors.Is(err, ErrAway),
 		errors.As(err, &refused):
 		return true
 	case errors.As(err, &broken):
@@ -77,7 +75,7 @@ func sendAll(ctx context.Context, c Commander, list []Once) {
 
 // lost reports whether a write has no answer.
 func lost(err error) bool {
-	return err != nil && (mayHaveRun(err) || errors.Is(err, node.ErrAway))
+	return err != nil && (mayHaveRun(err) || errors.Is(err, ErrAway))
 }
 
 // reload has the nodes of a cluster asked who serves what.

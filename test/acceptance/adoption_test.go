@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/test/record"
 )
 
@@ -19,7 +19,7 @@ import (
 // Then the old master resumes as a replica.
 func TestAdoptionSurvivesHangingMaster(t *testing.T) {
 	adoptDuring(t, adoptionFault{no: "9", what: "adoption: a cluster's master hangs, a replica takes over, the master comes back",
-		config: "notify-keyspace-events AKE", begin: (*redistest.Server).Pause, end: (*redistest.Server).Unpause})
+		config: "notify-keyspace-events AKE", begin: (*testkit.Redis).Pause, end: (*testkit.Redis).Unpause})
 }
 
 // A master of a cluster is killed, and its replica takes its place without notify flags:
@@ -27,12 +27,12 @@ func TestAdoptionSurvivesHangingMaster(t *testing.T) {
 func TestAdoptionSurvivesKilledMaster(t *testing.T) {
 	adoptDuring(t, adoptionFault{no: "9.1",
 		what:   "adoption: a cluster's master is killed (-9), a replica without notify flags takes over, the master comes back",
-		config: `notify-keyspace-events ""`, begin: (*redistest.Server).Kill, end: (*redistest.Server).Restart})
+		config: `notify-keyspace-events ""`, begin: (*testkit.Redis).Kill, end: (*testkit.Redis).Restart})
 }
 
 type adoptionFault struct {
 	no, what, config string
-	begin, end       func(*redistest.Server)
+	begin, end       func(*testkit.Redis)
 }
 
 func adoptDuring(t *testing.T, f adoptionFault) {

@@ -7,11 +7,11 @@ import (
 	"testing"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // holding is the master that has a key's slot.
-func (c *nodes) holding(t *testing.T, key string) *redistest.Server {
+func (c *nodes) holding(t *testing.T, key string) *testkit.Redis {
 	t.Helper()
 	m, err := c.client.MasterForKey(t.Context(), key)
 	if err != nil {
@@ -26,7 +26,7 @@ func tagged(shards int) keys.Space {
 }
 
 // shardsOf are the shards, of so many, whose slots a node has.
-func (c *nodes) shardsOf(t *testing.T, node *redistest.Server, shards int) map[int]bool {
+func (c *nodes) shardsOf(t *testing.T, node *testkit.Redis, shards int) map[int]bool {
 	t.Helper()
 	of := map[int]bool{}
 	space := tagged(shards)

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/test/record"
 )
 
@@ -84,7 +84,7 @@ func (s *service) dashboards(n int, cookie *http.Cookie) (leave func()) {
 // cost is the load of a time span: Redis commands and processor cores of the service.
 type cost struct{ commands, cores float64 }
 
-func (s *service) costOf(db *redistest.Server, span func()) cost {
+func (s *service) costOf(db *testkit.Redis, span func()) cost {
 	c, p, began := commands(s.t, db), s.ticks(), time.Now()
 	span()
 	took := time.Since(began).Seconds()
@@ -100,7 +100,7 @@ func TestFiftyDashboardsDelayNothing(t *testing.T) {
 	const n, turns, rate, each = 50, 4, 200, 8
 	const window = each * time.Second
 	rec := listen(t, nil)
-	db := redistest.Start(t)
+	db := testkit.StartRedis(t)
 	envs := [][]string{route("pay", "load:pay", rec.url, "CONCURRENCY=64", "HOST_CONCURRENCY=64"),
 		{"NOTIFIER_CLIENTS=ops", "NOTIFIER_CLIENT_OPS_TOKEN=token-of-the-operators-0123456789", "NOTIFIER_CLIENT_OPS_ROLE=admin"}}
 	for i := range 6 {
@@ -191,7 +191,7 @@ func middle(v []float64) float64 {
 }
 
 // machine describes the machine and the versions of a run, for the head of a record.
-func machine(t *testing.T, db *redistest.Server) string {
+func machine(t *testing.T, db *testkit.Redis) string {
 	info, err := db.Client().Info(t.Context(), "server").Result()
 	if err != nil {
 		t.Fatal(err)

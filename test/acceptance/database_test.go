@@ -13,8 +13,8 @@ import (
 	"notifier/internal/doctor"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	routes "notifier/internal/route"
+	"notifier/internal/testkit"
 )
 
 // envWay names the variable with the connection mode of the suite. newRedis starts a Redis
@@ -25,10 +25,10 @@ const envWay = "NOTIFIER_TEST_WAY"
 // a cluster.
 type database struct {
 	t       testing.TB
-	servers []*redistest.Server // the servers to kill and pause; the first is a master
-	url     string              // for services
-	env     []string            // a service's settings in addition to the URL
-	anyone  []string            // the settings of a client with all rights
+	servers []*testkit.Redis // the servers to kill and pause; the first is a master
+	url     string           // for services
+	env     []string         // a service's settings in addition to the URL
+	anyone  []string         // the settings of a client with all rights
 	client  redis.UniversalClient
 	cluster bool
 	shards  int // the default number of shards at the first start of a service
@@ -158,21 +158,21 @@ func (d *database) whole() {
 		if !d.cluster {
 			return strings.HasPrefix(fmt.Sprint(d.client.Do(ctx, "ROLE").Val()), "[master")
 		}
-		return !slices.ContainsFunc(d.servers, func(s *redistest.Server) bool {
+		return !slices.ContainsFunc(d.servers, func(s *testkit.Redis) bool {
 			return !strings.Contains(s.Client().ClusterInfo(ctx).Val(), "cluster_state:ok")
 		})
 	})
 }
 
 // alone is one server, reached as anyone.
-func alone(t testing.TB, options ...redistest.Option) *database {
-	db := redistest.Start(t, options...)
-	return &database{t: t, servers: []*redistest.Server{db}, url: db.URL(), anyone: []string{"NOTIFIER_REDIS_URL=" + db.URL()},
+func alone(t testing.TB, options ...testkit.Option) *database {
+	db := testkit.StartRedis(t, options...)
+	return &database{t: t, servers: []*testkit.Redis{db}, url: db.URL(), anyone: []string{"NOTIFIER_REDIS_URL=" + db.URL()},
 		client: db.Client(), shards: 1}
 }
 
 // newRedis starts the Redis of a test, on the way that the suite takes.
-func newRedis(t testing.TB, options ...redistest.Option) *database {
+func newRedis(t testing.TB, options ...testkit.Option) *database {
 	t.Helper()
 	if taken.way == nil {
 		return alone(t, options...)
@@ -192,7 +192,7 @@ func reach(url string) []string {
 type way struct {
 	name, flag string
 	cluster    bool
-	set        func(t testing.TB, options ...redistest.Option) *database
+	set        func(t testing.TB, options ...testkit.Option) *database
 }
 
 // oldPrefix is that of the notices which a former version shares.
@@ -204,50 +204,50 @@ const userPassword = "a-password-of-the-service"
 // asUser returns the start of a URL for a user with the rights that `doctor --acl` prints,
 // and the line of redis.conf that creates the user. The user may access any key, because the
 // tests do, and adopts timers under three prefixes.
-func asUser(t testing.TB) (begin string, option redistest.Option) {
+func asUser(t testing.TB) (begin string, option testkit.Option) {
 	t.Helper()
 	c := &config.Config{Namespace: "notifier", Durability: notice.Durability{Replicas: 1}, ConfigureRedis: true}
 	for _, prefix := range []string{"shop:orders", "app1:orders", oldPrefix} {
 		c.Routes = append(c.Routes, &routes.Route{Prefix: prefix, Adopt: true})
 	}
 	rules := slices.DeleteFunc(doctor.Rights(c, true, 0, nil), func(r string) bool { return strings.HasPrefix(r, "~") })
-	return "notifier:" + userPassword + "@", redistest.WithConfig("user notifier on "+strings.Join(rules, " ")+" ~* >"+userPassword,
+	return "notifier:" + userPassword + "@", testkit.WithConfig("user notifier on "+strings.Join(rules, " ")+" ~* >"+userPassword,
 		"notify-keyspace-events Ex$gK")
 }
 
 // ways are all that are tried.
 func ways() []way {
-	before := func(first redistest.Option, options []redistest.Option) []redistest.Option {
-		return append([]redistest.Option{first}, options...) // the test's options win
+	before := func(first testkit.Option, options []testkit.Option) []testkit.Option {
+		return append([]testkit.Option{first}, options...) // the test's options win
 	}
 	return []way{
-		{"as the user", "user", false, func(t testing.TB, options ...redistest.Option) *database {
+		{"as the user", "user", false, func(t testing.TB, options ...testkit.Option) *database {
 			begin, user := asUser(t)
 			db := alone(t, before(user, options)...)
 			db.url = strings.Replace(db.url, "redis://", "redis://"+begin, 1)
 			return db
 		}},
-		{"as the user, on TLS", "tls", false, func(t testing.TB, options ...redistest.Option) *database {
+		{"as the user, on TLS", "tls", false, func(t testing.TB, options ...testkit.Option) *database {
 			begin, user := asUser(t)
 			p := newPapers(t)
 			s, addr := p.server(before(user, options)...)
-			return &database{t: t, servers: []*redistest.Server{s}, url: "rediss://" + begin + addr + "/0", env: p.env(),
+			return &database{t: t, servers: []*testkit.Redis{s}, url: "rediss://" + begin + addr + "/0", env: p.env(),
 				anyone: []string{"NOTIFIER_REDIS_URL=" + s.URL()}, client: s.Client(), shards: 1}
 		}},
-		{"as the user, on Sentinel", "sentinel", false, func(t testing.TB, options ...redistest.Option) *database {
+		{"as the user, on Sentinel", "sentinel", false, func(t testing.TB, options ...testkit.Option) *database {
 			begin, user := asUser(t)
 			url, mode, master, replica := sentinels(t, before(user, options)...)
 			first, rest, _ := strings.Cut(strings.TrimPrefix(url, "redis://"), "/0?master_name=pay&addr=")
 			c := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "pay", SentinelAddrs: append(strings.Split(rest, "&addr="), first),
 				DisableIdentity: true})
 			t.Cleanup(func() { _ = c.Close() })
-			return &database{t: t, servers: []*redistest.Server{master, replica}, url: strings.Replace(url, "redis://", "redis://"+begin, 1),
+			return &database{t: t, servers: []*testkit.Redis{master, replica}, url: strings.Replace(url, "redis://", "redis://"+begin, 1),
 				env:    append(slices.Clone(mode), "NOTIFIER_DURABILITY=replicas:1", "NOTIFIER_DURABILITY_TIMEOUT=10s"),
 				anyone: append([]string{"NOTIFIER_REDIS_URL=" + url}, mode...), client: c, shards: 1}
 		}},
-		{"as the user, on a cluster", "cluster", true, func(t testing.TB, options ...redistest.Option) *database {
+		{"as the user, on a cluster", "cluster", true, func(t testing.TB, options ...testkit.Option) *database {
 			begin, user := asUser(t)
-			c := nodesWith(t, 3, 0, before(user, append([]redistest.Option{redistest.WithConfig("cluster-require-full-coverage no")},
+			c := nodesWith(t, 3, 0, before(user, append([]testkit.Option{testkit.WithConfig("cluster-require-full-coverage no")},
 				options...))...)
 			mode := []string{"NOTIFIER_REDIS_MODE=cluster", "NOTIFIER_SHARDS=6"}
 			db := &database{t: t, url: strings.Replace(c.url, "redis://", "redis://"+begin, 1), env: mode,
@@ -261,13 +261,13 @@ func ways() []way {
 	}
 }
 
-func clusterOnTLS(t testing.TB, options ...redistest.Option) *database {
+func clusterOnTLS(t testing.TB, options ...testkit.Option) *database {
 	begin, user := asUser(t)
 	p := newPapers(t)
 	var addrs, plain []string
-	var all []*redistest.Server
+	var all []*testkit.Redis
 	for range 3 {
-		n, addr := p.server(append([]redistest.Option{user, redistest.WithConfig("cluster-enabled yes", "cluster-require-full-coverage no",
+		n, addr := p.server(append([]testkit.Option{user, testkit.WithConfig("cluster-enabled yes", "cluster-require-full-coverage no",
 			"tls-cluster yes",
 			"tls-replication yes")}, options...)...)
 		addrs, plain, all = append(addrs, addr), append(plain, n.Addr()), append(all, n)
@@ -276,7 +276,7 @@ func clusterOnTLS(t testing.TB, options ...redistest.Option) *database {
 	command(t, slices.Concat([]string{"--tls", "--cacert", p.authority(), "--cert", cert, "--key", key, "--cluster", "create"}, addrs,
 		[]string{"--cluster-yes"})...)
 	await(t, waitTimeout, "the cluster whole", func() bool {
-		return !slices.ContainsFunc(all, func(n *redistest.Server) bool {
+		return !slices.ContainsFunc(all, func(n *testkit.Redis) bool {
 			info := n.Client().ClusterInfo(t.Context()).Val()
 			return !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_known_nodes:3")
 		})

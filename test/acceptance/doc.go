@@ -30,6 +30,7 @@
 //	instance killed or paused               KilledInstanceClaimsAreReclaimed, PausedInstanceSettlesNothingAfterItsLease
 //	instances killed while notices die      DeathsReachTheHookThroughKills
 //	instances replaced                      RollingRestartLosesNothing
+//	workers killed, replaced, all stopped   TwoWorkersBesideTwoServicesThroughKills
 //	database of the history                 HistoryHasOneRowPerOutcomeAfterDatabaseFaults, UnavailableDatabaseDelaysNothing
 //
 // Other suites have other purposes. Package chaos combines faults and explains every duplicate. Package load has no

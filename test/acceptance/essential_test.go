@@ -12,7 +12,7 @@ import (
 
 	"notifier/client"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // The tests of this file have two sizes: a small one that runs with the other
@@ -89,7 +89,7 @@ func instanceKilled(t *testing.T, n int) {
 func redisKilled(t *testing.T, n int) {
 	t.Parallel()
 	rec := listen(t, nil)
-	db := newRedis(t, redistest.WithAOF(""))
+	db := newRedis(t, testkit.WithAOF(""))
 	s := launch(t, db.URL(), route("pay", "app1:pay", rec.url, "TIMEOUT=8s", "CONCURRENCY=64", "HOST_CONCURRENCY=64"))
 	from := time.Now().Add(time.Second)
 	s.scheduleAll(n, func(i int) string {

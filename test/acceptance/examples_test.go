@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // Each program of examples/ does what its comment says, against a service as
@@ -22,7 +22,7 @@ func TestExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	port, err := redistest.FreePort()
+	port, err := testkit.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 func TestKilledInstanceLosesNoneOfFiveThousand(t *testing.T) { instanceKilled(t, 5000) }
@@ -45,7 +45,7 @@ func TestDeliveryOnTimeAmongAHundredThousandPending(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rec := listen(t, nil)
-			db := newRedis(t, redistest.WithConfig(c.config...))
+			db := newRedis(t, testkit.WithConfig(c.config...))
 			s := launch(t, db.URL(), wide(rec.url))
 			s.hour(100_000, "app1:pay")
 			from := time.Now().Add(2 * time.Second)

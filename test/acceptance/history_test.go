@@ -15,14 +15,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"notifier/client"
-	"notifier/internal/pgtest"
+	"notifier/internal/testkit"
 )
 
 // Instances with a history and one without are killed one after the other, while notices
 // are delivered, die, are redriven, cancelled and replaced. The database then has one row
 // for each outcome that the producer knows of, and no other row.
 func TestHistoryHasOneRowPerOutcomeAfterKills(t *testing.T) {
-	historyKeepsAll(t, 300, 1, pgtest.Database(t), nil)
+	historyKeepsAll(t, 300, 1, testkit.PostgresDatabase(t), nil)
 }
 
 // historyKeepsAll creates n notices of each kind, in the given number of shards. It calls

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/pgtest"
+	"notifier/internal/testkit"
 )
 
 // smallDisk is a directory that holds so many bytes. It is one in memory, which only
@@ -65,7 +65,7 @@ func fill(t *testing.T, disk string, left uint64) (empty func()) {
 func TestHistoryCatchesUpAfterFullDisk(t *testing.T) {
 	t.Run("PostgreSQL", func(t *testing.T) {
 		disk := smallDisk(t, 256<<20)
-		pg := pgtest.StartIn(t, disk, "max_wal_size=64MB", "min_wal_size=32MB", "autovacuum=off")
+		pg := testkit.StartPostgresIn(t, disk, "max_wal_size=64MB", "min_wal_size=32MB", "autovacuum=off")
 		database := pg.Database()
 		fullDisk{disk: disk, database: database, says: "No space left on device", rows: func() map[string]int { return rows(t, database) },
 			// What PostgreSQL makes of a full disk, a refusal or its end, is its own affair.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/pgtest"
+	"notifier/internal/testkit"
 )
 
 // A host is erased whose notices have rows, are settled in Redis, and wait in the outbox
@@ -18,7 +18,7 @@ import (
 // and removes nothing else.
 func TestErasureIsCompleteAfterKills(t *testing.T) {
 	const n = 1500
-	rec, db, pg := listen(t, nil), newRedis(t), pgtest.Start(t)
+	rec, db, pg := listen(t, nil), newRedis(t), testkit.StartPostgres(t)
 	database := pg.Database()
 	_, port, _ := strings.Cut(strings.TrimPrefix(rec.url, "http://"), ":")
 	begin := func() *service {

@@ -15,15 +15,15 @@ import (
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
-	"notifier/internal/pgtest"
+	"notifier/internal/testkit"
 )
 
 // PostgreSQL ends, by kill and by an administrator, while instances are killed and
 // notices end: each ending has its row all the same.
 func TestHistoryHasOneRowPerOutcomeAfterDatabaseFaults(t *testing.T) {
-	for name, end := range map[string]func(*pgtest.Server){"killed": (*pgtest.Server).Kill, "stopped": (*pgtest.Server).Stop} {
+	for name, end := range map[string]func(*testkit.Postgres){"killed": (*testkit.Postgres).Kill, "stopped": (*testkit.Postgres).Stop} {
 		t.Run(name, func(t *testing.T) {
-			pg := pgtest.Start(t)
+			pg := testkit.StartPostgres(t)
 			historyKeepsAll(t, 1500, 3, pg.Database(), func(db *database, more func()) {
 				end(pg)
 				more()
@@ -38,7 +38,7 @@ func TestHistoryHasOneRowPerOutcomeAfterDatabaseFaults(t *testing.T) {
 func TestUnavailableDatabaseDelaysNothing(t *testing.T) {
 	const n, each = 1000, 4 * time.Millisecond
 	rec := listen(t, nil)
-	db, pg := newRedis(t), pgtest.Start(t)
+	db, pg := newRedis(t), testkit.StartPostgres(t)
 	database := pg.Database()
 	s := launch(t, db.URL(), wide(rec.url), []string{"NOTIFIER_HISTORY_URL=" + database})
 	round := func(name string) spread {

@@ -9,8 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/pgtest"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // The database is unavailable until the outbox has filled Redis's memory. A fifth of the
@@ -18,8 +17,8 @@ import (
 // counted, and all others get their row.
 func TestOutboxLeavesAFifthOfRedisFree(t *testing.T) {
 	const most, batch, size = 40 << 20, 500, 1500
-	rec, pg := listen(t, nil), pgtest.Start(t)
-	db := newRedis(t, redistest.WithConfig(fmt.Sprintf("maxmemory %d", most), "maxmemory-policy noeviction"))
+	rec, pg := listen(t, nil), testkit.StartPostgres(t)
+	db := newRedis(t, testkit.WithConfig(fmt.Sprintf("maxmemory %d", most), "maxmemory-policy noeviction"))
 	database := pg.Database()
 	s := launch(t, db.URL(), wide(rec.url), []string{"NOTIFIER_HISTORY_URL=" + database, "NOTIFIER_RETENTION=0"})
 	made := 0

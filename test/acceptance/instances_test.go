@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"notifier/client"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // An instance is paused for longer than its lease, with requests in flight. Another instance
@@ -112,7 +112,7 @@ func TestRollingRestartLosesNothing(t *testing.T) {
 func TestAcknowledgedNoticesSurviveRedisKills(t *testing.T) {
 	const callers, kills = 8, 3
 	rec := listen(t, nil)
-	db := newRedis(t, redistest.WithAOF(""))
+	db := newRedis(t, testkit.WithAOF(""))
 	s := launch(t, db.URL(), route("pay", "app1:pay", rec.url, "CONCURRENCY=64", "HOST_CONCURRENCY=64", "TIMEOUT=3s"))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -331,7 +331,7 @@ func TestFleetSurvivesRedisPause(t *testing.T) {
 }
 
 func TestFleetSurvivesRedisRestart(t *testing.T) {
-	db := newRedis(t, redistest.WithAOF(""))
+	db := newRedis(t, testkit.WithAOF(""))
 	aliveAfter(t, db.URL(), nil, 16, func() { // as many as were in flight
 		db.Kill()
 		time.Sleep(5 * time.Second) // sleep: so long it is away

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"notifier/client"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/test/record"
 )
 
@@ -59,7 +59,7 @@ func (s *service) callers(many, n int, name string) (took []time.Duration, all t
 func TestLevelsOfDurability(t *testing.T) {
 	const callers = 64
 	n := record.Sized(4000, 40_000)
-	dir := func() redistest.Option { return redistest.WithAOF(t.TempDir()) }
+	dir := func() testkit.Option { return testkit.WithAOF(t.TempDir()) }
 	begun := time.Now()
 	var found []string
 	var plain float64
@@ -68,14 +68,14 @@ func TestLevelsOfDurability(t *testing.T) {
 		{"replicas:1", nil},
 		{"fsync", []string{"appendfsync always"}}} {
 		t.Run(lv.String(), func(t *testing.T) {
-			var options []redistest.Option
+			var options []testkit.Option
 			if lv.config != nil {
-				options = append(options, dir(), redistest.WithConfig(lv.config...))
+				options = append(options, dir(), testkit.WithConfig(lv.config...))
 			}
-			db := redistest.Start(t, options...)
+			db := testkit.StartRedis(t, options...)
 			version = versionOf(t, db.Client())
 			if lv.durability == "replicas:1" {
-				replica := redistest.Start(t, redistest.WithConfig("replicaof "+strings.ReplaceAll(db.Addr(), ":", " ")))
+				replica := testkit.StartRedis(t, testkit.WithConfig("replicaof "+strings.ReplaceAll(db.Addr(), ":", " ")))
 				await(t, waitTimeout, "the replica in step", func() bool {
 					return strings.Contains(replica.Client().Info(t.Context(), "replication").Val(), "master_link_status:up")
 				})
@@ -99,7 +99,7 @@ func TestLevelsOfDurability(t *testing.T) {
 }
 
 // cpuOf is the processor time that a server has used.
-func cpuOf(t *testing.T, db *redistest.Server) time.Duration {
+func cpuOf(t *testing.T, db *testkit.Redis) time.Duration {
 	t.Helper()
 	var sum float64
 	for name, v := range db.Client().InfoMap(t.Context(), "cpu").Val()["CPU"] {
@@ -115,7 +115,7 @@ func cpuOf(t *testing.T, db *redistest.Server) time.Duration {
 }
 
 // scriptsOf is how many scripts a server has run.
-func scriptsOf(t *testing.T, db *redistest.Server) (n int) {
+func scriptsOf(t *testing.T, db *testkit.Redis) (n int) {
 	t.Helper()
 	if v := db.Client().InfoMap(t.Context(), "commandstats").Val()["Commandstats"]["cmdstat_evalsha"]; v != "" {
 		if _, err := fmt.Sscanf(v, "calls=%d,", &n); err != nil {
@@ -135,7 +135,7 @@ type share struct {
 }
 
 // shareOf plays n notices, so many a second or, with 0, all due at once.
-func shareOf(t *testing.T, s *service, rec *receiver, n, rate int, servers ...*redistest.Server) (most share) {
+func shareOf(t *testing.T, s *service, rec *receiver, n, rate int, servers ...*testkit.Redis) (most share) {
 	t.Helper()
 	idle, from := busyFor(t, servers...), time.Now()
 	before, ran, stats := make([]time.Duration, len(servers)), make([]int, len(servers)), make([]map[string]int, len(servers))
@@ -167,7 +167,7 @@ func shareOf(t *testing.T, s *service, rec *receiver, n, rate int, servers ...*r
 }
 
 // commandsOf is how many commands a server has run, by name.
-func commandsOf(t *testing.T, db *redistest.Server) map[string]int {
+func commandsOf(t *testing.T, db *testkit.Redis) map[string]int {
 	t.Helper()
 	all := map[string]int{}
 	for name, v := range db.Client().InfoMap(t.Context(), "commandstats").Val()["Commandstats"] {
@@ -193,7 +193,7 @@ func spent(before, after map[string]int, n int) string {
 
 // busyFor is the processor time that the busiest of servers takes for each second in
 // which nothing is due.
-func busyFor(t *testing.T, servers ...*redistest.Server) (most time.Duration) {
+func busyFor(t *testing.T, servers ...*testkit.Redis) (most time.Duration) {
 	t.Helper()
 	const long = 5 * time.Second
 	before := make([]time.Duration, len(servers))
@@ -222,7 +222,7 @@ func TestThreeMastersShareTheWork(t *testing.T) {
 	alone := func(x *share, n, rate int) func(t *testing.T) {
 		return func(t *testing.T) {
 			rec := listen(t, nil)
-			db := redistest.Start(t)
+			db := testkit.StartRedis(t)
 			version = versionOf(t, db.Client())
 			*x = shareOf(t, launch(t, db.URL(), routes(rec)), rec, n, rate, db)
 		}
@@ -231,10 +231,10 @@ func TestThreeMastersShareTheWork(t *testing.T) {
 	t.Run("one, at the rate", alone(&atRate, n/2, rate))
 	t.Run("one, at a third of the rate", alone(&third, n/6, rate/3))
 	for i, shards := range []int{6, 12} {
-		masters := func(t *testing.T) (*service, *receiver, []*redistest.Server) {
+		masters := func(t *testing.T) (*service, *receiver, []*testkit.Redis) {
 			rec := listen(t, nil)
 			c := newNodes(t, 3, 0)
-			var servers []*redistest.Server
+			var servers []*testkit.Redis
 			for _, db := range c.all {
 				servers = append(servers, db)
 			}

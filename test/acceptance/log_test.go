@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"notifier/client"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // said collects the output of a process.
@@ -37,7 +37,7 @@ func (s *said) String() string {
 // A collector reads the log through a pipe and takes each line for an entry:
 // pipes cannot be synced, and the reason of an end was no entry.
 func TestLogLinesThroughAPipeAreJSON(t *testing.T) {
-	strange := redistest.Start(t)
+	strange := testkit.StartRedis(t)
 	if err := strange.Client().HSet(t.Context(), "notifier:meta", "layout", 99, "shards", 1).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestLogLinesThroughAPipeAreJSON(t *testing.T) {
 		"an error":  {strange.URL(), `says layout \"99\"`, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			port, err := redistest.FreePort()
+			port, err := testkit.FreePort()
 			if err != nil {
 				t.Fatal(err)
 			}

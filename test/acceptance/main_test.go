@@ -21,6 +21,9 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
+	if path := os.Getenv(workerLedger); path != "" {
+		os.Exit(workerProgram(path))
+	}
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "acceptance:", err)

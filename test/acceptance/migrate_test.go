@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"notifier/client"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/test/record"
 )
 
@@ -143,7 +143,7 @@ func TestMigrationToClusterAndBack(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	})
-	db, nodes := redistest.Start(t), newNodes(t, 3, 1, "cluster-node-timeout 30000")
+	db, nodes := testkit.StartRedis(t), newNodes(t, 3, 1, "cluster-node-timeout 30000")
 	alone := newHouse(t, db.Client(), db.URL(), "standalone")
 	cluster := newHouse(t, nodes.client, nodes.url, "cluster")
 	routes := movedRoutes(rec.url)

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"notifier/client"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // Notices and adopted timers go from each way to Redis to the next, as the user of
@@ -145,8 +145,8 @@ func TestMigrationRefusesSkewedClock(t *testing.T) {
 	setClock("+0.2")
 	// libc behind it, because faketime and jemalloc call each other before either is ready.
 	lib := find("/usr/lib/*/faketime/libfaketimeMT.so.1") + ":" + find("/lib/*/libc.so.6")
-	db := redistest.Start(t)
-	far := redistest.Start(t, redistest.WithEnv("LD_PRELOAD="+lib, "FAKETIME_TIMESTAMP_FILE="+clock, "FAKETIME_NO_CACHE=1",
+	db := testkit.StartRedis(t)
+	far := testkit.StartRedis(t, testkit.WithEnv("LD_PRELOAD="+lib, "FAKETIME_TIMESTAMP_FILE="+clock, "FAKETIME_NO_CACHE=1",
 		"FAKETIME_DONT_FAKE_MONOTONIC=1"))
 	rec := listen(t, nil)
 	routes := route("pay", "app1:pay", rec.url)
@@ -170,7 +170,7 @@ func TestMigrationRefusesSkewedClock(t *testing.T) {
 			}
 		}
 	}
-	for name, c := range map[string]*redistest.Server{"old": db, "new": far} {
+	for name, c := range map[string]*testkit.Redis{"old": db, "new": far} {
 		if side := c.Client().HGet(t.Context(), "notifier:meta", "side").Val(); side != "" {
 			t.Errorf("the %s side is %q", name, side)
 		}

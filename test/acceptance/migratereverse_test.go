@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"notifier/client"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/test/record"
 )
 
@@ -140,7 +140,7 @@ func (w *turner) look() {
 func TestMigrationReversedLosesNothing(t *testing.T) {
 	random := rand.New(rand.NewPCG(record.Seed(t), 3))
 	rec := listen(t, nil)
-	first, second := redistest.Start(t), redistest.Start(t)
+	first, second := testkit.StartRedis(t), testkit.StartRedis(t)
 	a, b := newHouse(t, first.Client(), first.URL(), "standalone"), newHouse(t, second.Client(), second.URL(), "standalone",
 		"NOTIFIER_SHARDS=3")
 	routes := route("pay", "app1:pay", rec.url, "CONCURRENCY=64", "HOST_CONCURRENCY=64", "TIMEOUT=2s")

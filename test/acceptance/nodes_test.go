@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // command runs redis-cli.
@@ -27,7 +27,7 @@ func command(t testing.TB, args ...string) string {
 
 // nodes are a cluster.
 type nodes struct {
-	all    map[string]*redistest.Server // by address
+	all    map[string]*testkit.Redis // by address
 	addrs  []string
 	client *redis.ClusterClient
 	url    string // for NOTIFIER_REDIS_URL
@@ -36,15 +36,15 @@ type nodes struct {
 // newNodes starts a cluster of masters with so many replicas each.
 func newNodes(t testing.TB, masters, replicas int, config ...string) *nodes {
 	t.Helper()
-	return nodesWith(t, masters, replicas, redistest.WithConfig(config...))
+	return nodesWith(t, masters, replicas, testkit.WithConfig(config...))
 }
 
-func nodesWith(t testing.TB, masters, replicas int, options ...redistest.Option) *nodes {
+func nodesWith(t testing.TB, masters, replicas int, options ...testkit.Option) *nodes {
 	t.Helper()
-	c := &nodes{all: map[string]*redistest.Server{}}
+	c := &nodes{all: map[string]*testkit.Redis{}}
 	args := []string{"--cluster", "create"}
 	for range masters * (1 + replicas) {
-		n := redistest.Start(t, append([]redistest.Option{redistest.WithConfig("cluster-enabled yes", "cluster-config-file nodes.conf")},
+		n := testkit.StartRedis(t, append([]testkit.Option{testkit.WithConfig("cluster-enabled yes", "cluster-config-file nodes.conf")},
 			options...)...)
 		c.all[n.Addr()] = n
 		args = append(args, n.Addr())

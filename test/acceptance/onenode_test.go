@@ -15,7 +15,7 @@ import (
 
 	"notifier/client"
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/test/record"
 )
 
@@ -23,7 +23,7 @@ const shardsOnNodes = 6
 
 // onNodes starts a service and three masters without replicas, which serve on after the
 // failure of one. node is the master that will fail: the one that holds the key which.
-func onNodes(t *testing.T, rec *receiver, which string, routes ...[]string) (c *nodes, s *service, node *redistest.Server,
+func onNodes(t *testing.T, rec *receiver, which string, routes ...[]string) (c *nodes, s *service, node *testkit.Redis,
 	space keys.Space) {
 	t.Helper()
 	c = newNodes(t, 3, 0, "cluster-node-timeout 30000", "cluster-require-full-coverage no")
@@ -210,19 +210,19 @@ func TestHalfMovedSlotLeavesOtherShardsOnTime(t *testing.T) {
 	rec := listen(t, nil)
 	c, s, from, space := onNodes(t, rec, tagged(shardsOnNodes).Base(3))
 	ctx := t.Context()
-	var to *redistest.Server
+	var to *testkit.Redis
 	for _, n := range c.all {
 		if n != from {
 			to = n
 		}
 	}
-	do := func(n *redistest.Server, args ...any) {
+	do := func(n *testkit.Redis, args ...any) {
 		t.Helper()
 		if err := n.Client().Do(ctx, args...).Err(); err != nil {
 			t.Fatalf("%v: %v", args, err)
 		}
 	}
-	id := func(n *redistest.Server) string { return n.Client().ClusterMyID(ctx).Val() }
+	id := func(n *testkit.Redis) string { return n.Client().ClusterMyID(ctx).Val() }
 	slot := from.Client().ClusterKeySlot(ctx, space.Base(3)).Val()
 	host, port, _ := strings.Cut(to.Addr(), ":")
 	move := func(ks []string) {
@@ -266,7 +266,7 @@ func TestHalfMovedSlotLeavesOtherShardsOnTime(t *testing.T) {
 	for left := keysThere(); len(left) > 0; left = keysThere() {
 		move(left)
 	}
-	for _, n := range []*redistest.Server{to, from} {
+	for _, n := range []*testkit.Redis{to, from} {
 		do(n, "CLUSTER", "SETSLOT", slot, "NODE", id(to))
 	}
 	for _, n := range c.all {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // firstByte is how long a page's answer takes to begin.
@@ -41,7 +41,7 @@ func (s *service) firstByte(path string) time.Duration {
 // three times the goals, because other processes share the machine.
 func TestPagesAnswerAmongAMillionNotices(t *testing.T) {
 	const n, rounds = 1_000_000, 15
-	db := redistest.Start(t)
+	db := testkit.StartRedis(t)
 	s := launch(t, db.URL(), route("pay", "app1:pay", "notice", "ALLOW=127.0.0.0/8"), route("mail", "app1:mail", "log"))
 	due := time.Now().Add(30 * time.Minute)
 	s.scheduleAll(n, func(i int) string {
@@ -99,7 +99,7 @@ func TestPagesAnswerAmongAMillionNotices(t *testing.T) {
 }
 
 // perScript returns the mean time of a script in Redis since the last call.
-func perScript(t *testing.T, db *redistest.Server) time.Duration {
+func perScript(t *testing.T, db *testkit.Redis) time.Duration {
 	t.Helper()
 	info, err := db.Client().Info(t.Context(), "commandstats").Result()
 	if err == nil {
@@ -136,7 +136,7 @@ func (s *service) ticks() time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-func commands(t testing.TB, db *redistest.Server) int {
+func commands(t testing.TB, db *testkit.Redis) int {
 	t.Helper()
 	info, err := db.Client().Info(t.Context(), "stats").Result()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // papers are certificates of an authority of the test's own.
@@ -74,14 +74,14 @@ func (p *papers) issue(name string) (cert, key string) {
 func (p *papers) authority() string { return filepath.Join(p.dir, "ca.crt") }
 
 // server starts a Redis that speaks TLS beside, at addr, and asks for a certificate.
-func (p *papers) server(options ...redistest.Option) (s *redistest.Server, addr string) {
+func (p *papers) server(options ...testkit.Option) (s *testkit.Redis, addr string) {
 	p.t.Helper()
-	port, err := redistest.FreePort()
+	port, err := testkit.FreePort()
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	cert, key := p.issue("server" + strconv.Itoa(port))
-	return redistest.Start(p.t, append(slices.Clone(options), redistest.WithConfig(fmt.Sprint("tls-port ", port), "tls-cert-file "+cert,
+	return testkit.StartRedis(p.t, append(slices.Clone(options), testkit.WithConfig(fmt.Sprint("tls-port ", port), "tls-cert-file "+cert,
 		"tls-key-file "+key,
 		"tls-ca-cert-file "+p.authority(), "tls-auth-clients yes"))...), "127.0.0.1:" + strconv.Itoa(port)
 }

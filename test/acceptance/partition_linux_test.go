@@ -19,7 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/test/record"
 )
 
@@ -116,7 +116,7 @@ func (is *island) redis(side, port int, args ...string) *redis.Client {
 	if strings.HasPrefix(args[0], "sentinel") {
 		words = append(words, "--sentinel")
 	}
-	server, err := redistest.Program()
+	server, err := testkit.Program()
 	if err != nil {
 		t.Fatal(err)
 	}

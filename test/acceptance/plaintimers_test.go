@@ -22,7 +22,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // plain is a receiver that looks at bodies.
@@ -185,7 +185,7 @@ func tailOf(s string) string { return s[max(0, len(s)-500):] }
 // Each timer that Redis had acknowledged is delivered.
 func TestPlainTimersSurviveRedisRestart(t *testing.T) {
 	const n = 3000
-	db := newRedis(t, redistest.WithAOF(""))
+	db := newRedis(t, testkit.WithAOF(""))
 	rec := listenPlain(t)
 	launch(t, db.URL(), route("orders", "app1:orders", rec.url, "ADOPT=true", "CONCURRENCY=64", "HOST_CONCURRENCY=64"))
 	want := map[string]string{}
@@ -274,7 +274,7 @@ func TestKilledConsumersLoseNothing(t *testing.T) {
 			t.Parallel()
 			const n = 200
 			dir := t.TempDir()
-			db := newRedis(t, redistest.WithAOF(""))
+			db := newRedis(t, testkit.WithAOF(""))
 			settings := []string{"RETRY=300ms,300ms,300ms,300ms,300ms,300ms,300ms,300ms,300ms,300ms", "TIMEOUT=4s"}
 			if c.ack != "" {
 				settings = append(settings, c.ack)

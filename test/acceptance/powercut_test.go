@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 	"notifier/test/record"
 )
@@ -23,7 +23,7 @@ import (
 // powerCut ends a Redis as a power cut does, and returns the number of lost bytes. Each
 // append-only file keeps its synced bytes and loses bytes that were only written. That is the
 // worst case of a disk that keeps confirmed writes.
-func powerCut(t *testing.T, db *redistest.Server, dir string) (gone int64) {
+func powerCut(t *testing.T, db *testkit.Redis, dir string) (gone int64) {
 	t.Helper()
 	db.Kill()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -74,8 +74,8 @@ func powerCuts(t *testing.T, lib, no string, lv level) {
 	const cuts = 5
 	begun, dir := time.Now(), t.TempDir()
 	row := record.Fault{No: no, Fault: fmt.Sprintf("power cut, %d times", cuts), Settings: lv.String(), From: begun, Aim: "its figure"}
-	db := redistest.Start(t, redistest.WithAOF(dir), redistest.WithEnv("LD_PRELOAD="+lib),
-		redistest.WithConfig(append(lv.config, "auto-aof-rewrite-percentage 0")...))
+	db := testkit.StartRedis(t, testkit.WithAOF(dir), testkit.WithEnv("LD_PRELOAD="+lib),
+		testkit.WithConfig(append(lv.config, "auto-aof-rewrite-percentage 0")...))
 	row.Server = versionOf(t, db.Client())
 	if no == "8.4" { // which servers differ in
 		row.No += strings.TrimPrefix(numberOf(row.Server), "11")

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/test/record"
 )
 
@@ -37,7 +37,7 @@ type pushFault struct {
 }
 
 // pushFaults are the faults of the list's node.
-func pushFaults(t *testing.T, nodes *nodes, holder *redistest.Server) []pushFault {
+func pushFaults(t *testing.T, nodes *nodes, holder *testkit.Redis) []pushFault {
 	pause := func(d time.Duration) func() {
 		return func() {
 			holder.Pause()

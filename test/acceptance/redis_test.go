@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"notifier/client"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // stream schedules n notices of app1:pay over a time from a second ahead, and
@@ -126,7 +126,7 @@ func TestFullRedisDeliversPendingNotices(t *testing.T) {
 			fails <- struct{}{}
 		}
 	})
-	db := newRedis(t, redistest.WithConfig("maxmemory-policy noeviction"))
+	db := newRedis(t, testkit.WithConfig("maxmemory-policy noeviction"))
 	s := launch(t, db.URL(), route("pay", "app1:pay", rec.url, "CONCURRENCY=64", "HOST_CONCURRENCY=64", "RETRY=1s,1s"))
 	s.stream(n, 4*time.Second)
 	ctx := t.Context()

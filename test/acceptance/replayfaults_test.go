@@ -7,14 +7,14 @@ import (
 	"syscall"
 	"testing"
 
-	"notifier/internal/pgtest"
+	"notifier/internal/testkit"
 )
 
 // The first driver of a replay of 10,000 notices is killed. The second is paused until a
 // third has completed the replay, and then continues.
 func TestReplayOfTenThousandIsSentOnce(t *testing.T) {
 	db := newRedis(t)
-	x := &replaying{t: t, n: 10_000, database: pgtest.Database(t), redis: db.URL(), waiting: db.waiting}
+	x := &replaying{t: t, n: 10_000, database: testkit.PostgresDatabase(t), redis: db.URL(), waiting: db.waiting}
 	x.killed(x.frozen)
 }
 

@@ -15,14 +15,14 @@ import (
 
 	"notifier/client"
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // resting is a service behind sentinels that are listened to.
 type resting struct {
 	t               *testing.T
 	s               *service
-	master, replica *redistest.Server
+	master, replica *testkit.Redis
 	sentinels       []*redis.SentinelClient
 	words           chan string
 	rec             *receiver
@@ -33,7 +33,7 @@ type resting struct {
 // under steady load.
 func newResting(t *testing.T, env ...string) *resting {
 	t.Helper()
-	url, mode, master, replica := sentinels(t, redistest.WithConfig("appendonly yes", "appendfsync always",
+	url, mode, master, replica := sentinels(t, testkit.WithConfig("appendonly yes", "appendfsync always",
 		"user service on >secret ~* &* +@all"))
 	o, err := redis.ParseFailoverURL(url)
 	if err != nil {
@@ -95,7 +95,7 @@ func (r *resting) logs(text string) bool {
 
 // used reports whether the service is connected to a server, or has run a script there
 // since that was started.
-func used(t *testing.T, n *redistest.Server) (connected, ran bool) {
+func used(t *testing.T, n *testkit.Redis) (connected, ran bool) {
 	t.Helper()
 	list, err := n.Client().ClientList(t.Context()).Result()
 	if err != nil {

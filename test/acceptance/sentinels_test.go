@@ -13,13 +13,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // sentinel starts a sentinel that follows a master.
 func sentinel(t testing.TB, master string, quorum int) string {
 	t.Helper()
-	port, err := redistest.FreePort()
+	port, err := testkit.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func sentinel(t testing.TB, master string, quorum int) string {
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	server, err := redistest.Program()
+	server, err := testkit.Program()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,10 +49,10 @@ func sentinel(t testing.TB, master string, quorum int) string {
 
 // sentinels starts a master and a replica with the options, and three sentinels. url and env
 // configure a service that uses the sentinels.
-func sentinels(t testing.TB, options ...redistest.Option) (url string, env []string, master, replica *redistest.Server) {
+func sentinels(t testing.TB, options ...testkit.Option) (url string, env []string, master, replica *testkit.Redis) {
 	t.Helper()
-	master = redistest.Start(t, options...)
-	replica = redistest.Start(t, append(slices.Clone(options), redistest.WithConfig("replicaof "+strings.ReplaceAll(master.Addr(),
+	master = testkit.StartRedis(t, options...)
+	replica = testkit.StartRedis(t, append(slices.Clone(options), testkit.WithConfig("replicaof "+strings.ReplaceAll(master.Addr(),
 		":", " ")))...)
 	ctx := t.Context()
 	await(t, waitTimeout, "the replica in step", func() bool {

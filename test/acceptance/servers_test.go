@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/test/record"
 )
 
@@ -56,7 +56,7 @@ func TestServerOfMatrixDeliversOnTime(t *testing.T) {
 	}
 	t.Run("alone", func(t *testing.T) {
 		rec := listen(t, nil)
-		db := redistest.Start(t)
+		db := testkit.StartRedis(t)
 		v := versionOf(t, db.Client())
 		play(t, numberOf(v)+".1", "alone", v, launch(t, db.URL(), wide(rec.url)), rec)
 	})

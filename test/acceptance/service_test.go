@@ -18,21 +18,26 @@ import (
 	"time"
 
 	"notifier/client"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // waitTimeout bounds waits that take a fraction of a second on an idle machine.
 const waitTimeout = 60 * time.Second
 
-// service is one process of the built binary.
-type service struct {
+// process is one process that a test starts.
+type process struct {
 	t    testing.TB
 	cmd  *exec.Cmd
-	url  string
 	log  string
 	done chan struct{} // closed when it has ended
-	api  *client.Client
-	at   place
+}
+
+// service is one process of the built binary.
+type service struct {
+	process
+	url string
+	api *client.Client
+	at  place
 }
 
 // place is the network that a service runs in: this machine's, or a separate namespace.
@@ -80,7 +85,7 @@ func begin(t testing.TB, redisURL string, envs ...[]string) *service {
 func beginAt(t testing.TB, at place, redisURL string, envs [][]string) *service {
 	t.Helper()
 	for range 5 {
-		port, err := redistest.FreePort()
+		port, err := testkit.FreePort()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,12 +106,7 @@ func beginAt(t testing.TB, at place, redisURL string, envs [][]string) *service 
 
 func exe(t testing.TB, at place, port int, redisURL string, envs [][]string) (*service, error) {
 	addr := "127.0.0.1:" + strconv.Itoa(port)
-	s := &service{t: t, url: "http://" + addr, log: filepath.Join(t.TempDir(), "service.log"), done: make(chan struct{}), at: at}
-	out, err := os.Create(s.log)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = out.Close() }() // the process has its own
+	s := &service{process: process{t: t}, url: "http://" + addr, at: at}
 	args := []string{"serve"}
 	settings := []string{"NOTIFIER_LISTEN=" + addr, "NOTIFIER_LOG_LEVEL=warn"}
 	if redisURL == "" {
@@ -116,18 +116,32 @@ func exe(t testing.TB, at place, port int, redisURL string, envs [][]string) (*s
 	}
 	s.cmd = exec.Command(binary, args...)
 	s.cmd.Env = environment(append([][]string{settings}, envs...))
+	if err := s.start(at); err != nil {
+		return nil, err
+	}
+	s.api = s.as("")
+	return s, nil
+}
+
+// start starts the process with its output in a file, and ends it at the end of the test.
+func (s *process) start(at place) error {
+	s.log, s.done = filepath.Join(s.t.TempDir(), "process.log"), make(chan struct{})
+	out, err := os.Create(s.log)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = out.Close() }() // the process has its own
 	s.cmd.Stdout, s.cmd.Stderr = out, out
 	s.cmd.SysProcAttr = tether()
 	if err := at.start(s.cmd); err != nil {
-		return nil, fmt.Errorf("start the service: %w", err)
+		return fmt.Errorf("start %s: %w", s.cmd.Path, err)
 	}
 	go func() {
 		_ = s.cmd.Wait() // the process state has the result
 		close(s.done)
 	}()
-	s.api = s.as("")
-	t.Cleanup(s.finish)
-	return s, nil
+	s.t.Cleanup(s.finish)
+	return nil
 }
 
 // environment joins the lists; NOTIFIER_ROUTES is made from the prefixes.
@@ -191,7 +205,7 @@ func noSubscription(h *client.Health) bool {
 	return strings.Contains(strings.Join(h.Reasons, ";"), "no subscription")
 }
 
-func (s *service) ended() bool {
+func (s *process) ended() bool {
 	select {
 	case <-s.done:
 		return true
@@ -201,31 +215,31 @@ func (s *service) ended() bool {
 }
 
 // signal sends a signal and does not wait for its effect.
-func (s *service) signal(sig syscall.Signal) {
+func (s *process) signal(sig syscall.Signal) {
 	s.t.Helper()
 	if err := s.cmd.Process.Signal(sig); err != nil {
-		s.t.Fatalf("signal the service: %v\n%s", err, tail(s.log))
+		s.t.Fatalf("signal the process: %v\n%s", err, tail(s.log))
 	}
 }
 
 // kill is kill -9.
-func (s *service) kill() {
+func (s *process) kill() {
 	s.t.Helper()
 	s.signal(syscall.SIGKILL)
 	<-s.done
 }
 
-// stop is SIGTERM, and says how the service ended.
-func (s *service) stop(limit time.Duration) (exit int, took time.Duration) {
+// stop is SIGTERM, and says how the process ended.
+func (s *process) stop(limit time.Duration) (exit int, took time.Duration) {
 	s.t.Helper()
 	from := time.Now()
 	s.signal(syscall.SIGTERM)
-	await(s.t, limit, "the end of the service after SIGTERM", s.ended)
+	await(s.t, limit, "the end of the process after SIGTERM", s.ended)
 	return s.cmd.ProcessState.ExitCode(), time.Since(from)
 }
 
-// finish ends the service at the end of its test and checks its log.
-func (s *service) finish() {
+// finish ends the process at the end of its test and checks its log.
+func (s *process) finish() {
 	if !s.ended() {
 		_ = s.cmd.Process.Kill() // it may end at this moment by itself
 		<-s.done
@@ -236,11 +250,11 @@ func (s *service) finish() {
 	}
 	for _, bad := range []string{"DATA RACE", "panic:", "fatal error:"} {
 		if i := bytes.Index(raw, []byte(bad)); i >= 0 {
-			s.t.Errorf("the service's log:\n%s", raw[i:min(i+6000, len(raw))])
+			s.t.Errorf("the log of %s:\n%s", s.cmd.Path, raw[i:min(i+6000, len(raw))])
 		}
 	}
 	if s.t.Failed() {
-		s.t.Logf("the end of the log of %s:\n%s", s.url, tail(s.log))
+		s.t.Logf("the end of the log of %s, process %d:\n%s", s.cmd.Path, s.cmd.Process.Pid, tail(s.log))
 	}
 }
 

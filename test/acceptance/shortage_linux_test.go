@@ -21,7 +21,7 @@ import (
 
 	"notifier/client"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // few is a place whose processes may open 90 files.
@@ -71,7 +71,7 @@ func newShort(t *testing.T, at place, l net.Listener, redisURL, target string) *
 	srv.Listener = l
 	srv.Start()
 	t.Cleanup(srv.Close)
-	port, err := redistest.FreePort()
+	port, err := testkit.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}

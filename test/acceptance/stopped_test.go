@@ -11,17 +11,17 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // masters starts a cluster without replicas, whose nodes wait long for each
 // other.
-func masters(t *testing.T, n int) (nodes map[string]*redistest.Server, c *redis.ClusterClient, url string) {
+func masters(t *testing.T, n int) (nodes map[string]*testkit.Redis, c *redis.ClusterClient, url string) {
 	t.Helper()
-	nodes = map[string]*redistest.Server{}
+	nodes = map[string]*testkit.Redis{}
 	args := []string{"--cluster", "create"}
 	for range n {
-		s := redistest.Start(t, redistest.WithConfig("cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-node-timeout 30000"))
+		s := testkit.StartRedis(t, testkit.WithConfig("cluster-enabled yes", "cluster-config-file nodes.conf", "cluster-node-timeout 30000"))
 		nodes[s.Addr()] = s
 		args = append(args, s.Addr())
 	}

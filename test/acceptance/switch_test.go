@@ -12,12 +12,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/test/record"
 )
 
 // isMaster reports whether a server that lives says that it is a master.
-func isMaster(t *testing.T, n *redistest.Server) bool {
+func isMaster(t *testing.T, n *testkit.Redis) bool {
 	return strings.HasPrefix(fmt.Sprint(n.Client().Do(t.Context(), "ROLE").Val()), "[master")
 }
 
@@ -150,7 +150,7 @@ func TestKilledClusterMasterLosesNothing(t *testing.T) {
 }
 
 // replicaOf is the replica that knows a node as its master.
-func (c *nodes) replicaOf(t *testing.T, master *redistest.Server) *redistest.Server {
+func (c *nodes) replicaOf(t *testing.T, master *testkit.Redis) *testkit.Redis {
 	t.Helper()
 	for _, n := range c.all {
 		if role, ok := n.Client().Do(t.Context(), "ROLE").Val().([]any); ok && role[0] == "slave" &&

@@ -16,6 +16,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"notifier/internal/testkit"
 )
 
 // One browser and one service serve all parts, since each takes a second or two to start.
@@ -28,11 +30,14 @@ func TestPages(t *testing.T) {
 	s.keep("shop:paid:notice:done", "/ok", 0, "delivered")
 	s.keep("shop:paid:notice:20261122001", "/ok", 30*time.Minute, "scheduled")
 	s.holdReceivers()
+	var defined struct{}
+	s.call(http.MethodPut, "/v1/recurrences/shop:paid:daily:books", `{"cron":"0 2 * * *","zone":"Asia/Shanghai","url":"`+s.shop.URL+`/ok"}`,
+		&defined)
 	group := "/ui/dead/group?" + url.Values{"route": {"refunds"}, "reason": {"status_5xx"}, "host": {"127.0.0.1"}}.Encode()
 	pages := []string{"/ui/", "/ui/notices", "/ui/notices/shop:paid:notice:20261122001", "/ui/notices/shop:refund:notice:d0", "/ui/dead",
 		group, "/ui/receivers", "/ui/receivers/" + strings.TrimPrefix(s.shop.URL, "http://"), "/ui/routes", "/ui/doctor", "/ui/audit",
 		"/ui/receivers/" + strings.TrimPrefix(s.shop.URL, "http://") + "/redeliver?route=refunds&preview=1",
-		"/ui/notices?q=shop:refund:+7d", "/ui/history", "/ui/replays", "/ui/replays/new?preview=1&since=-1h"}
+		"/ui/notices?q=shop:refund:+7d", "/ui/history", "/ui/replays", "/ui/replays/new?preview=1&since=-1h", "/ui/recurrences"}
 
 	t.Run("find, open, fire, cancel", func(t *testing.T) { findAndChange(b.for_(t)) })
 	t.Run("redrive a group, purge another", func(t *testing.T) { redrive(b.for_(t)) })
@@ -68,7 +73,7 @@ func findAndChange(b *tab) {
 	b.s.keep("shop:paid:notice:4712", "/ok", time.Hour, "scheduled")
 	b.open("/ui/notices")
 	b.do(chromedp.SendKeys(chromedp.CSS(`input[name=q]`), "4711"+kb.Enter))
-	eventually(b.t, "the number leads to the notice", func() bool { return strings.HasSuffix(js[string](b, "location.pathname"), ":4711") })
+	testkit.Until(b.t, "the number leads to the notice", func() bool { return strings.HasSuffix(js[string](b, "location.pathname"), ":4711") })
 	b.sees("Due in")
 	b.sees(`"currency": "EUR"`)
 	b.click(`details:has(form[action$="/fire"]) summary`)
@@ -158,14 +163,14 @@ func live(b *tab) {
 	for i := range 3 {
 		b.s.keep(fmt.Sprintf("shop:mail:welcome:%d", i), "", 40*time.Minute, "scheduled")
 	}
-	eventually(b.t, "3 more are pending, without a reload", func() bool { return strings.Contains(js[string](b, card), "3 pending") })
+	testkit.Until(b.t, "3 more are pending, without a reload", func() bool { return strings.Contains(js[string](b, card), "3 pending") })
 	if strings.Contains(before, "3 pending") || !js[bool](b, `document.activeElement === window.stood && document.contains(window.stood)`) {
 		b.t.Errorf("the focus has left the link, or the count was 3 before: %s", before)
 	}
 	b.click(`#live-hold`)
 	b.sees("Updates paused")
 	b.s.keep("shop:mail:welcome:9", "", 40*time.Minute, "scheduled")
-	eventually(b.t, "another page shows 4", func() bool { // while this page is paused
+	testkit.Until(b.t, "another page shows 4", func() bool { // while this page is paused
 		res, err := http.Get(b.s.address + "/ui/")
 		if err != nil {
 			b.t.Fatal(err)
@@ -178,7 +183,7 @@ func live(b *tab) {
 		b.t.Error("a paused page has changed")
 	}
 	b.click(`#live-hold`)
-	eventually(b.t, "4 are pending", func() bool { return strings.Contains(js[string](b, card), "4 pending") })
+	testkit.Until(b.t, "4 are pending", func() bool { return strings.Contains(js[string](b, card), "4 pending") })
 }
 
 // The page of a notice shows its changes, and keeps the scroll position, open forms and typed text.
@@ -238,9 +243,9 @@ func keyboard(b *tab, pages []string) {
 	}
 	b.s.keep("shop:paid:notice:keys", "/ok", time.Hour, "scheduled")
 	b.open("/ui/notices")
-	eventually(b.t, "the field has the focus", func() bool { return js[string](b, "document.activeElement.name || ''") == "q" })
+	testkit.Until(b.t, "the field has the focus", func() bool { return js[string](b, "document.activeElement.name || ''") == "q" })
 	b.do(chromedp.KeyEvent("part=keys"), chromedp.KeyEvent(kb.Enter))
-	eventually(b.t, "the search is shown", func() bool { return strings.Contains(js[string](b, "location.search"), "q=part%3Dkeys") })
+	testkit.Until(b.t, "the search is shown", func() bool { return strings.Contains(js[string](b, "location.search"), "q=part%3Dkeys") })
 	b.sees("shop:paid:notice:keys")
 	b.do(chromedp.Focus(chromedp.CSS(`a[href="/ui/notices/shop:paid:notice:keys"]`)), chromedp.KeyEvent(kb.Enter))
 	b.sees("Due in")
@@ -342,7 +347,7 @@ func plain(b *tab) {
 	b.click(`form[role=search] button`)
 	b.sees("In Redis")
 	b.click(`.words a[href="/ui/notices"]`)
-	eventually(b.t, "the word is removed", func() bool { return js[string](b, "location.search") == "" })
+	testkit.Until(b.t, "the word is removed", func() bool { return js[string](b, "location.search") == "" })
 	b.sees("shop:paid:notice:plain")
 	b.open("/ui/receivers")
 	b.click(`[id="resume-hold-host_next.example_"] summary`)

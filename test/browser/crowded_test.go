@@ -18,9 +18,9 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"notifier/internal/health"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/receivers"
 	"notifier/internal/wire"
 )
 
@@ -116,8 +116,9 @@ func (s *service) restore(lines string, n int) {
 // crowdHealth stores the health of the receivers: four in five fail.
 func (s *service) crowdHealth() {
 	s.t.Helper()
-	store, now := &health.Store{Wire: wire.New(wire.Options{Client: s.redis.Client(), Space: keys.Space{Namespace: "notifier"}})}, time.Now()
-	tracker, waits := health.NewTracker(), crowdWaits{}
+	store, now := &receivers.HealthStore{Wire: wire.New(wire.Options{Client: s.redis.Client(),
+		Space: keys.Space{Namespace: "notifier"}})}, time.Now()
+	tracker, waits := receivers.NewTracker(), crowdWaits{}
 	for i := range crowdReceivers {
 		prefix := "shop:coupon"
 		if i%8 == 0 {
@@ -125,7 +126,7 @@ func (s *service) crowdHealth() {
 		}
 		name, since := crowdHost(i)+":443", now.Add(-time.Duration(i%97)*23*time.Minute)
 		observe := func(at time.Time, failed bool, status int, reason string) {
-			tracker.Observe(prefix, name, health.Attempt{At: at, Failed: failed, Status: status, Reason: reason, Took: 80 * time.Millisecond})
+			tracker.Observe(prefix, name, receivers.Attempt{At: at, Failed: failed, Status: status, Reason: reason, Took: 80 * time.Millisecond})
 		}
 		observe(since.Add(-time.Minute), false, 200, "")
 		for n := range 6 {
@@ -143,7 +144,7 @@ func (s *service) crowdHealth() {
 			continue
 		}
 		for range i % 7 {
-			waits[prefix] = append(waits[prefix], health.Waiter{Receiver: name, Next: now.Add(5 * time.Minute), Failed: true})
+			waits[prefix] = append(waits[prefix], receivers.Waiter{Receiver: name, Next: now.Add(5 * time.Minute), Failed: true})
 		}
 	}
 	if err := store.WriteAll(s.t.Context(), tracker); err != nil {
@@ -151,7 +152,7 @@ func (s *service) crowdHealth() {
 	}
 	list, err := store.Read(s.t.Context(), []string{"shop:coupon", "shop:member"})
 	if err == nil {
-		err = (&health.Scanner{Store: store, Notices: waits}).Scan(s.t.Context(), list)
+		err = (&receivers.Scanner{Store: store, Notices: waits}).Scan(s.t.Context(), list)
 	}
 	if err != nil {
 		s.t.Fatal(err)
@@ -159,9 +160,9 @@ func (s *service) crowdHealth() {
 }
 
 // crowdWaits are the notices that wait, by prefix.
-type crowdWaits map[string][]health.Waiter
+type crowdWaits map[string][]receivers.Waiter
 
-func (w crowdWaits) Pending(_ context.Context, prefix, _ string) (list []health.Waiter, read int, next string, err error) {
+func (w crowdWaits) Pending(_ context.Context, prefix, _ string) (list []receivers.Waiter, read int, next string, err error) {
 	return w[prefix], 0, "", nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"notifier/internal/testkit"
 )
 
 // The first page of an empty system shows a call. A shell runs it as it is, and the page then shows the notice instead.
@@ -20,5 +22,5 @@ func TestEmptySystemShowsARunnableCall(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), " 201 ") {
 		t.Fatalf("%s\n%v %s", command, err, out)
 	}
-	eventually(t, "the call is gone", func() bool { return !strings.Contains(b.text(), "Schedule the first notice") })
+	testkit.Until(t, "the call is gone", func() bool { return !strings.Contains(b.text(), "Schedule the first notice") })
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"notifier/internal/testkit"
 )
 
 // language chooses a language at the foot of a page, unless the page has it.
@@ -17,7 +19,7 @@ func (b *tab) language(tag string) {
 		return
 	}
 	b.click(`footer a[lang="` + tag + `"]`)
-	eventually(b.t, "the page is in "+tag, func() bool { return js[string](b, "document.documentElement?.lang || ''") == tag })
+	testkit.Until(b.t, "the page is in "+tag, func() bool { return js[string](b, "document.documentElement?.lang || ''") == tag })
 }
 
 // inChinese chooses Chinese without a script, and then checks the texts of scripts, live blocks, and the
@@ -52,7 +54,7 @@ func inChinese(b *tab, pages []string) {
 	b.click("#live-hold")
 	b.sees("实时更新")
 	b.s.keep("shop:mail:welcome:zh", "", 40*time.Minute, "scheduled")
-	eventually(b.t, "a live block is in Chinese", func() bool {
+	testkit.Until(b.t, "a live block is in Chinese", func() bool {
 		return strings.Contains(js[string](b, `document.getElementById("routes").innerText`), "条待投递")
 	})
 	b.sees("显示 UTC")

@@ -5,6 +5,7 @@ package browser
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -25,7 +26,7 @@ import (
 
 	"notifier/internal/app"
 	"notifier/internal/config"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // limit is the maximum time of a step, also on a busy machine.
@@ -46,7 +47,7 @@ func chrome(t testing.TB) string {
 // service is a service with a receiver.
 type service struct {
 	t       testing.TB
-	redis   *redistest.Server
+	redis   *testkit.Redis
 	address string
 	token   string           // of the client that calls the API, if any is configured
 	shop    *httptest.Server // answers by the path: /ok, /down (500), /gone (410)
@@ -72,7 +73,7 @@ func start(t testing.TB, settings ...string) *service {
 		}
 	}))
 	t.Cleanup(shop.Close)
-	redis := redistest.Start(t)
+	redis := testkit.StartRedis(t)
 	env := map[string]string{
 		"NOTIFIER_REDIS_URL": redis.URL(), "NOTIFIER_LISTEN": "127.0.0.1:0", "NOTIFIER_INSTANCE": "web-1",
 		"NOTIFIER_ROUTES": "payments,refunds,mail", "NOTIFIER_ROUTE_PAYMENTS_PREFIX": "shop:paid", "NOTIFIER_ROUTE_PAYMENTS_TARGET": "notice",
@@ -102,7 +103,7 @@ func start(t testing.TB, settings ...string) *service {
 		}
 	})
 	s := &service{t: t, redis: redis, address: "http://" + p.Addr(), shop: shop}
-	eventually(t, "the service is ready", func() bool {
+	testkit.Until(t, "the service is ready", func() bool {
 		res, err := http.Get(s.address + "/readyz")
 		if err != nil {
 			return false
@@ -134,7 +135,7 @@ func (s *service) keep(key, path string, delay time.Duration, state string) {
 func (s *service) call(method, path, body string, answer any) {
 	s.t.Helper()
 	var res *http.Response
-	eventually(s.t, method+" "+path+" is no 503", func() bool { // a busy machine may keep Redis from answering
+	testkit.Until(s.t, method+" "+path+" is no 503", func() bool { // a busy machine may keep Redis from answering
 		req, err := http.NewRequest(method, s.address+path, strings.NewReader(body))
 		if err != nil {
 			s.t.Fatal(err)
@@ -169,17 +170,7 @@ func (s *service) state(key string) string {
 
 func (s *service) await(key, state string) {
 	s.t.Helper()
-	eventually(s.t, key+" is "+state, func() bool { return s.state(key) == state })
-}
-
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(limit); !ok(); {
-		if time.Now().After(end) {
-			t.Fatalf("not within %s: %s", limit, what)
-		}
-		time.Sleep(20 * time.Millisecond) // sleep: polls until the limit
-	}
+	testkit.Until(s.t, key+" is "+state, func() bool { return s.state(key) == state })
 }
 
 // tab is a page of a browser.
@@ -283,18 +274,39 @@ func (b *tab) sees(text string) {
 }
 
 // click clicks on an element once it exists. It retries if the element belongs to a page that is just
-// being left.
+// being left. After a click on a link it waits for the page that the link leads to: the texts that a test
+// waits for may stand on the page before too, and a Navigate that meets the link's own is aborted.
 func (b *tab) click(selector string) {
 	b.t.Helper()
-	var err error
-	eventually(b.t, "a click on "+selector, func() bool {
+	leads := ""
+	testkit.Until(b.t, "a click on "+selector, func() bool {
+		if leads = js[string](b, fmt.Sprintf(`(element => {
+			if (!element) return "nothing yet";
+			const link = element.closest("a[href]:not([download], [target])");
+			const within = link && link.href.includes("#") && link.href.split("#")[0] === location.href.split("#")[0];
+			window.clicked = Boolean(link) && !within;
+			return window.clicked ? "a page" : "";
+		})(document.querySelector(%q))`, selector)); leads == "nothing yet" {
+			return false
+		}
 		ctx, cancel := context.WithTimeout(b.ctx, limit)
 		defer cancel()
-		err = chromedp.Do(ctx, chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
+		err := chromedp.Do(ctx, chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
 		if err != nil && !strings.Contains(err.Error(), "node") {
 			b.t.Fatalf("a click on %s: %v\n%s", selector, err, b.text())
 		}
 		return err == nil
+	})
+	if leads == "a page" {
+		b.next()
+	}
+}
+
+// next waits until the page that set window.clicked is left and the following one is read.
+func (b *tab) next() {
+	b.t.Helper()
+	testkit.Until(b.t, "the next page", func() bool {
+		return js[bool](b, `!window.clicked && document.readyState !== "loading"`)
 	})
 }
 

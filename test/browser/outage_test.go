@@ -9,6 +9,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"notifier/internal/testkit"
 )
 
 // signIn signs in with a client's token, and leads to the first page.
@@ -44,7 +46,7 @@ func TestPagesOutliveRedis(t *testing.T) {
 
 	b.open("/ui/")
 	b.sees("Live")
-	eventually(t, "what doctor found meanwhile goes away", func() bool { return !strings.Contains(b.text(), "does not answer") })
+	testkit.Until(t, "what doctor found meanwhile goes away", func() bool { return !strings.Contains(b.text(), "does not answer") })
 	s.redis.Pause()
 	b.sees("Not connected") // once the server cannot check the session
 	s.redis.Unpause()

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"notifier/internal/testkit"
 )
 
 // page returns the status, the address and the text of a page, after redirects.
@@ -38,7 +40,7 @@ func TestSearchFindsForgottenResentAndErasedNotices(t *testing.T) {
 	}
 	endings := func(n int) {
 		t.Helper()
-		eventually(t, fmt.Sprintf("the history has %d", n), func() bool {
+		testkit.Until(t, fmt.Sprintf("the history has %d", n), func() bool {
 			s.call(http.MethodGet, "/v1/history?key="+key, "", &ended)
 			return len(ended.Items) == n
 		})

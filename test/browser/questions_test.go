@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"notifier/internal/keys"
+	"notifier/internal/testkit"
 )
 
 // mostClicks is the maximum number of clicks from the first page to an answer. Typing and Enter count as
@@ -33,10 +34,13 @@ func (c *clicker) on(selector string) {
 	c.click(selector)
 }
 
+// types enters a text into a form's field and submits the form.
 func (c *clicker) types(selector, text string) {
 	c.t.Helper()
 	c.n++
+	js[bool](c.tab, "window.clicked = true")
 	c.do(chromedp.SendKeys(chromedp.CSS(selector), text+kb.Enter))
+	c.next()
 }
 
 func (c *clicker) few() {
@@ -77,7 +81,7 @@ func TestSupportFindsWhatAReceiverAnswered(t *testing.T) {
 	var ended struct {
 		Items []struct{ Key, ID string }
 	}
-	eventually(t, "the history has both", func() bool {
+	testkit.Until(t, "the history has both", func() bool {
 		s.call(http.MethodGet, "/v1/history?"+url.Values{"prefix": {"shop:paid"}}.Encode(), "", &ended)
 		return len(ended.Items) == 2
 	})
@@ -127,9 +131,9 @@ func TestSupportFindsWhatAReceiverAnswered(t *testing.T) {
 		}
 		s.await("shop:paid:notice:"+order, "delivered")
 	}
-	s.forget(second)
 
-	b.open("/ui/")
+	b.open("/ui/") // first: the live updates of a page fail if its notice is gone when they begin
+	s.forget(second)
 	c = &clicker{tab: b}
 	c.types("input[name=q]", "delivered 1d")
 	c.sees("Download CSV")
@@ -242,7 +246,7 @@ func TestSearchForWebhookIDContinues(t *testing.T) {
 		}
 		before := js[string](b, "location.href")
 		b.click(`#in-redis .more a.main`)
-		eventually(t, "the next part", func() bool { return js[string](b, "location.href") != before })
+		testkit.Until(t, "the next part", func() bool { return js[string](b, "location.href") != before })
 	}
 	b.sees("No notice matches.")
 }

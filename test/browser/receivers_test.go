@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"notifier/internal/testkit"
 )
 
 // checked is the problem on the first page once the checks of doctor were made. Problems below it move, so tests wait for it before they
@@ -51,7 +53,7 @@ func TestFirstPageNamesFailingReceivers(t *testing.T) {
 func TestMetricCountsLongFailingReceivers(t *testing.T) {
 	s := start(t)
 	s.keep("shop:paid:notice:fails", "/down", 0, "scheduled")
-	eventually(t, "the metric is there", func() bool {
+	testkit.Until(t, "the metric is there", func() bool {
 		res, err := http.Get(s.address + "/metrics")
 		if err != nil {
 			t.Fatal(err)

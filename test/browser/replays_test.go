@@ -10,6 +10,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"notifier/internal/testkit"
 )
 
 // A window is replayed slowly after a preview. The replay is stopped and resumed, and its page shows the
@@ -20,7 +22,7 @@ func TestReplayFromTheHistory(t *testing.T) {
 		s.keep(fmt.Sprintf("shop:paid:notice:%d", i), "/ok", 0, "delivered")
 	}
 	s.keep("shop:refund:notice:1", "/gone", 0, "dead")
-	eventually(t, "the history has all", func() bool {
+	testkit.Until(t, "the history has all", func() bool {
 		var ended struct{ Items []struct{ Key string } }
 		s.call(http.MethodGet, "/v1/history", "", &ended)
 		return len(ended.Items) == 5
@@ -56,7 +58,7 @@ func TestReplayFromTheHistory(t *testing.T) {
 	b.sees("1 of 1 notice sent")
 	b.sees("done · 100 %") // by itself
 	b.open("/ui/history?q=shop:refund:notice:1")
-	eventually(t, "it ended once more", func() bool {
+	testkit.Until(t, "it ended once more", func() bool {
 		b.open("/ui/history?q=shop:refund:notice:1")
 		return js[int](b, `document.querySelectorAll("#history tbody th").length`) == 2
 	})

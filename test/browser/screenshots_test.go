@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"notifier/internal/testkit"
 )
 
 var screenshots = flag.String("screenshots", "", "the directory that the screenshots of docs/dashboard.md are written to")
@@ -38,7 +40,7 @@ func TestScreenshots(t *testing.T) {
 	s.keep("shop:paid:notice:20261122777", "/down", 0, "scheduled")
 	s.holdReceivers()
 	b := browse(t, s)
-	eventually(t, "its first attempt has failed", func() bool {
+	testkit.Until(t, "its first attempt has failed", func() bool {
 		var n struct{ Attempts []struct{ Status int } }
 		s.call("GET", "/v1/notices/shop:paid:notice:20261122777", "", &n)
 		return len(n.Attempts) == 1

@@ -11,6 +11,8 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"notifier/internal/testkit"
 )
 
 // Lists show the time of day and how long ago it was, in the reader's zone or in UTC. Typed times are of
@@ -39,7 +41,7 @@ func TestTimesInUTCAndLocal(t *testing.T) {
 	b.do(chromedp.SendKeys(chromedp.CSS(`input[name=q]`), "since="+from.Format("2006-01-02T15:04")+" "+kb.Enter))
 	b.sees("From " + from.Truncate(time.Minute).Format(time.DateTime) + " GMT+5:30")
 	b.click("#times a")
-	eventually(t, "the address has the time in full", func() bool {
+	testkit.Until(t, "the address has the time in full", func() bool {
 		q, err := url.ParseQuery(strings.TrimPrefix(js[string](b, "location.search"), "?"))
 		return err == nil && strings.Contains(q.Get("q"), "since="+from.UTC().Truncate(time.Minute).Format(time.RFC3339))
 	})

@@ -181,7 +181,7 @@ func (x *run) fail() {
 		t.Errorf("a duplicate that no fault explains: %s", d)
 	}
 	for what, list := range map[string][]string{"lost": v.Lost, "early": v.Early, "sent after its cancellation": v.Uncalled,
-		"another webhook-id": v.Wrong} {
+		"another webhook-id or reason": v.Wrong, "sent after its expiry": v.Expired} {
 		for _, s := range list[:min(len(list), 20)] {
 			t.Errorf("%s: %s", what, s)
 		}
@@ -247,9 +247,7 @@ func (x *run) settle() {
 			n, err := x.instances[0].api.Get(ctx, key)
 			cancel()
 			if err == nil && n.State == client.Dead {
-				x.ledger.mu.Lock()
-				x.ledger.dead[key] = n.Reason
-				x.ledger.mu.Unlock()
+				x.ledger.died(key, n)
 			}
 		}
 		if x.mode != "sequences" && len(x.servers.nodes) == 1 && len(x.clock.env) > 0 && time.Now().After(leap) {

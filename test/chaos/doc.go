@@ -11,6 +11,7 @@
 //   - lost: acknowledged, not cancelled, and neither answered with 200 nor a dead letter;
 //   - early: sent before its due time by Redis's clock;
 //   - sent after its cancellation was acknowledged;
+//   - sent after its expiry (one in ten has one) although no fault delayed the attempt, or dead as expired before it;
 //   - delivered twice without a cause: sent again after a 200, or the same attempt twice;
 //   - sent with two different webhook-ids.
 //

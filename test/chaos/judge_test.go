@@ -1,10 +1,24 @@
 package chaos
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"notifier/client"
 )
+
+// mutated is the line of internal/engine/handlers.go that TestMutantThatDuplicatesFailsRun changes.
+const mutated = "\treturn h.Handler.Handle(ctx, r, n)\n"
+
+func TestMutantHasItsLine(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "internal", "engine", "handlers.go"))
+	if err != nil || strings.Count(string(text), mutated) != 1 {
+		t.Errorf("want one line %q, %v", mutated, err)
+	}
+}
 
 // A duplicate is explained by a fault that may duplicate, hit the instance of the first
 // attempt, and did so while that attempt was in flight. Any other fault explains nothing.
@@ -125,5 +139,50 @@ func TestLedgerFindsOvertakes(t *testing.T) {
 				t.Errorf("%v, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// An attempt after the expiry is found unless a fault may have delayed it, by the clock that was furthest behind; and so is a letter that
+// died of an expiry that it does not have, or before it.
+func TestLedgerFindsAttemptsAfterTheExpiry(t *testing.T) {
+	from := time.Now().Add(-time.Hour)
+	at := func(s float64) time.Time { return from.Add(time.Duration(s * float64(time.Second))) }
+	for name, c := range map[string]struct {
+		arrives float64
+		clock   []setting
+		fault   *span
+		found   bool
+	}{
+		"in time":             {arrives: 10.5},
+		"late":                {arrives: 12, found: true},
+		"a fault before":      {arrives: 12, fault: &span{from: at(9), to: at(11.5)}},
+		"a fault long before": {arrives: 20, fault: &span{from: at(9), to: at(11.5)}, found: true},
+		"the clock went back": {arrives: 12, clock: []setting{{}, {from: at(11), offset: -time.Hour}}},
+		"the clock was back":  {arrives: 12, clock: []setting{{offset: -time.Hour}, {from: at(0)}}, found: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLedger()
+			l.promises["pay:a"] = &promise{due: at(8), expires: at(10), acked: at(7)}
+			l.arrivals["pay:a"] = []*arrival{{attempt: 1, due: at(8), at: at(c.arrives), done: at(c.arrives), clock: at(c.arrives), ok: true}}
+			if c.clock != nil {
+				l.clock = c.clock
+			}
+			if c.fault != nil {
+				l.faults = []*span{c.fault}
+			}
+			if got := l.judge(); (len(got.Expired) == 1) != c.found || got.ok() == c.found {
+				t.Errorf("%q", got.Expired)
+			}
+		})
+	}
+	l := newLedger()
+	l.died("pay:a", &client.Notice{Reason: "expired"})
+	l.died("pay:b", &client.Notice{Reason: "expired", Expires: at(10), SettledAt: at(9)})
+	l.died("pay:c", &client.Notice{Reason: "expired", Expires: at(10), SettledAt: at(10)})
+	l.died("pay:d", &client.Notice{Reason: "exhausted"})
+	l.clock = []setting{{offset: time.Hour}, {from: at(8), offset: 0}}
+	l.died("pay:e", &client.Notice{Reason: "expired", Expires: at(3600), SettledAt: at(8.1)}) // claimed before the clock went back
+	if got := l.judge(); len(got.Wrong) != 2 || got.Dead != 5 {
+		t.Errorf("%q", got.Wrong)
 	}
 }

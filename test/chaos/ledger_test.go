@@ -42,6 +42,7 @@ type arrival struct {
 type promise struct {
 	id        string
 	due       time.Time
+	expires   time.Time // zero = it does not
 	acked     time.Time
 	cancelled time.Time // acknowledged, and no attempt was under way
 }
@@ -52,8 +53,9 @@ type ledger struct {
 	promises map[string]*promise
 	arrivals map[string][]*arrival
 	faults   []*span
-	clock    []setting // of Redis, oldest first
-	dead     map[string]string
+	clock    []setting         // of Redis, oldest first
+	dead     map[string]string // reasons
+	wrong    []string          // dead letters with a reason that cannot be
 }
 
 // setting is an offset that Redis's clock had from an instant on.
@@ -111,7 +113,8 @@ func (l *ledger) waiting(since time.Duration) (keys []string) {
 	now := time.Now()
 	clock := now.Add(l.clock[len(l.clock)-1].offset)
 	for key, p := range l.promises {
-		if len(l.arrivals[key]) == 0 && p.cancelled.IsZero() && clock.Sub(p.due) > since && now.Sub(p.acked) > since && l.dead[key] == "" {
+		if len(l.arrivals[key]) == 0 && p.cancelled.IsZero() && clock.Sub(p.due) > since && now.Sub(p.acked) > since && l.dead[key] == "" &&
+			!l.expired(p, now) {
 			keys = append(keys, key)
 		}
 	}
@@ -138,6 +141,7 @@ type verdict struct {
 	// lost them: the producer's next call made the notice again, under another webhook-id.
 	Unpromised                   int
 	Lost, Early, Uncalled, Wrong []string
+	Expired                      []string // attempts after the expiry
 	Duplicates, Unexplained      []duplicate
 	P50, P99                     time.Duration // of first arrivals
 }
@@ -234,7 +238,7 @@ func (l *ledger) cause(a *arrival) (best *span) {
 func (l *ledger) judge() *verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	v := &verdict{Promised: len(l.promises), Dead: len(l.dead), Faults: l.effects()}
+	v := &verdict{Promised: len(l.promises), Dead: len(l.dead), Faults: l.effects(), Wrong: slices.Clone(l.wrong)}
 	var late []time.Duration
 	for key, p := range l.promises {
 		v.Arrivals += len(l.arrivals[key])
@@ -245,6 +249,7 @@ func (l *ledger) judge() *verdict {
 		answered := false
 		for i, a := range list {
 			v.check(key, p, a)
+			l.checkExpiry(v, key, p, a)
 			if i == 0 {
 				late = append(late, a.at.Sub(a.due))
 			}
@@ -336,7 +341,7 @@ func (l *ledger) effects() map[string]*effect {
 }
 
 func (v *verdict) ok() bool {
-	return len(v.Lost)+len(v.Early)+len(v.Uncalled)+len(v.Wrong)+len(v.Unexplained) == 0 && v.Promised > 0
+	return len(v.Lost)+len(v.Early)+len(v.Expired)+len(v.Uncalled)+len(v.Wrong)+len(v.Unexplained) == 0 && v.Promised > 0
 }
 
 // counts spells a count for each name.

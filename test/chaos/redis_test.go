@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // node is a redis-server, or a sentinel.
@@ -32,7 +32,7 @@ type node struct {
 
 func newNode(t testing.TB, dir string, env []string, args ...string) *node {
 	t.Helper()
-	port, err := redistest.FreePort()
+	port, err := testkit.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}

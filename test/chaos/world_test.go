@@ -22,7 +22,7 @@ import (
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
 
 	"notifier/client"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // firstFail is the answer to an attempt of a notice: the key decides how many attempts fail, and how long
@@ -98,7 +98,7 @@ func build(t testing.TB, flags ...string) (binary string) {
 
 func newInstance(t testing.TB, binary string, i int, dir string, env []string) *instance {
 	t.Helper()
-	port, err := redistest.FreePort()
+	port, err := testkit.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,6 +191,14 @@ func (x *run) produce(ctx context.Context, rate int) {
 	}
 }
 
+// expiresAfter is how long after its due time the n-th notice expires; 0 = it does not. Some expire while their attempts fail.
+func expiresAfter(n int) time.Duration {
+	if n%10 == 3 {
+		return 2 * time.Second
+	}
+	return 0
+}
+
 func (x *run) schedule(ctx context.Context, key string, delay time.Duration, n int) {
 	for try := 0; ; try++ {
 		if x.future() { // Redis's clock is ahead: a notice scheduled now would be due in an hour
@@ -199,11 +207,11 @@ func (x *run) schedule(ctx context.Context, key string, delay time.Duration, n i
 		}
 		api := x.instances[(n+try)%len(x.instances)].api
 		call, cancel := context.WithTimeout(ctx, 4*time.Second)
-		got, err := api.Schedule(call, client.Request{Key: key, Delay: delay, Body: []byte(`{"paid":true}`)})
+		got, err := api.Schedule(call, client.Request{Key: key, Delay: delay, ExpiresAfter: expiresAfter(n), Body: []byte(`{"paid":true}`)})
 		cancel()
 		if err == nil {
 			x.ledger.mu.Lock()
-			x.ledger.promises[key] = &promise{id: got.ID, due: got.Due, acked: time.Now()}
+			x.ledger.promises[key] = &promise{id: got.ID, due: got.Due, expires: got.Expires, acked: time.Now()}
 			x.ledger.mu.Unlock()
 			return
 		}

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 )
 
 // lockedUp is how the compose files and the Kubernetes manifest run the service.
@@ -53,8 +53,8 @@ func importService(t *testing.T) (image string) {
 
 func TestContainerRunsWithoutPrivileges(t *testing.T) {
 	image := importService(t)
-	db := redistest.Start(t)
-	port, err := redistest.FreePort()
+	db := testkit.StartRedis(t)
+	port, err := testkit.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,15 +19,15 @@ import (
 	"notifier/internal/config"
 	"notifier/internal/doctor"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
 // shipped is a Redis as deploy/compose.yaml runs it, on files that
 // scripts/secrets.sh has made. Its client is the administrator's.
 type shipped struct {
-	*redistest.Server
+	*testkit.Redis
 	url string // as the service logs in
 }
 
@@ -53,7 +53,7 @@ func deployed(t *testing.T, rights ...string) shipped {
 			t.Fatal(err)
 		}
 	}
-	s := redistest.Start(t, redistest.WithFiles(filepath.Join(dir, "deploy/redis.conf"), users, "admin", text("admin_password")))
+	s := testkit.StartRedis(t, testkit.WithFiles(filepath.Join(dir, "deploy/redis.conf"), users, "admin", text("admin_password")))
 	return shipped{s, strings.Replace(text("redis_url"), "@redis:6379", "@"+s.Addr(), 1)}
 }
 

@@ -24,7 +24,7 @@ import (
 	"time"
 
 	"notifier/client"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/test/record"
 )
 
@@ -82,7 +82,7 @@ type bench struct {
 	pid int
 	url string
 	api *client.Client
-	db  *redistest.Server
+	db  *testkit.Redis
 }
 
 func (b *bench) start() {
@@ -96,8 +96,8 @@ func (b *bench) start() {
 	t.Cleanup(steady.Close)
 	narrow := httptest.NewServer(b.log.handler("narrow", 20*time.Millisecond))
 	t.Cleanup(narrow.Close)
-	b.db = redistest.Start(t)
-	port, err := redistest.FreePort()
+	b.db = testkit.StartRedis(t)
+	port, err := testkit.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}

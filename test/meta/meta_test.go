@@ -22,56 +22,44 @@ const root = "../.."
 var layers = map[string]int{
 	"client": 5, // public: the standard library only, and nothing internal
 
-	"internal/pace":     10,
-	"internal/keyring":  10,
-	"internal/mask":     10,
-	"internal/keys":     10,
-	"internal/phrase":   10,
-	"internal/timespec": 22,
-	"internal/tracing":  10,
-	"internal/access":   15,
-	"internal/notice":   20,
-	"internal/sign":     25,
-	"internal/route":    30,
-	"internal/codec":    32,
+	"internal/pace":   10,
+	"internal/mask":   10,
+	"internal/keys":   10,
+	"internal/alarm":  15,
+	"internal/notice": 20,
+	"internal/sign":   25,
+	"internal/route":  30,
+	"internal/codec":  32,
+	"internal/recur":  33,
 
-	"internal/stats":          34,
-	"internal/metrics":        35,
-	"internal/config/otelenv": 35,
-	"internal/telemetry":      36,
-	"internal/config":         40,
-	"internal/embedded":       48,
+	"internal/embedded": 48,
 
-	"internal/node":     45,
-	"internal/sentinel": 46,
-	"internal/wire":     47,
-	"internal/health":   48,
-	"internal/audit":    49,
-	"internal/session":  49,
-	"internal/store":    50,
-	"internal/holds":    51,
-	"internal/fleet":    55,
-	"internal/tap":      56,
+	"internal/wire":      47,
+	"internal/tracing":   48,
+	"internal/auth":      48,
+	"internal/audit":     49,
+	"internal/store":     50,
+	"internal/config":    52,
+	"internal/telemetry": 53,
+	"internal/receivers": 51,
+	"internal/fleet":     55,
+	"internal/metrics":   56,
 
-	"internal/history":  57,
-	"internal/erase":    58,
-	"internal/move":     58,
-	"internal/replay":   59,
-	"internal/redirect": 59,
+	"internal/history": 57,
+	"internal/move":    58,
+	"internal/jobs":    59,
 
 	"internal/schedule": 60,
 	"internal/dispatch": 60,
 	"internal/callback": 60,
 	"internal/queue":    60,
 
-	"internal/consume":   65,
 	"internal/doctor":    65,
 	"internal/listener":  70,
 	"internal/reconcile": 70,
 	"internal/adopt":     70,
 	"internal/testcall":  70,
 	"internal/search":    72,
-	"internal/sampler":   72,
 	"internal/problems":  73,
 	"internal/apidocs":   74,
 	"internal/api":       75,
@@ -85,21 +73,20 @@ var layers = map[string]int{
 	"worker/sqlitehistory": 89,
 	"worker/workerui":      89,
 
-	"internal/app":  90,
-	"internal/demo": 95,
-	"internal/cli":  100,
-	"cmd/notifier":  110,
+	"internal/app": 90,
+	"internal/cli": 100,
+	"cmd/notifier": 110,
 }
 
 // unshipped lists the directories that are no part of the service: tools, tests, and separate
 // modules.
-var unshipped = []string{"test", "internal/tools", "internal/redistest", "internal/pgtest", "internal/secrettest", "bench", "examples",
+var unshipped = []string{"test", "internal/tools", "internal/testkit", "bench", "examples",
 	"tools", "model"}
 
 // testLibraries may not be imported by shipped packages.
 var testLibraries = []string{
 	"testing", "net/http/httptest", "github.com/ory/dockertest", "go.uber.org/goleak", "pgregory.net/rapid",
-	"github.com/anishathalye/porcupine", "github.com/prometheus/client_golang/prometheus/testutil", "notifier/internal/redistest",
+	"github.com/anishathalye/porcupine", "github.com/prometheus/client_golang/prometheus/testutil", "notifier/internal/testkit",
 }
 
 // isUnshipped reports whether a directory is no part of the service. A package named …test
@@ -320,9 +307,9 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
-// redisPackages may make clients of Redis and send scripts: package wire for the service,
-// package sentinel for sentinels, and package embedded to check its emulated Redis.
-var redisPackages = []string{"internal/wire", "internal/sentinel", "internal/embedded"}
+// redisPackages may make clients of Redis and send scripts: package wire for the service, and package embedded to check
+// its emulated Redis.
+var redisPackages = []string{"internal/wire", "internal/embedded"}
 
 var (
 	makesClient = regexp.MustCompile(`redis\.(New\w*Client|NewRing|NewScript)\(`)

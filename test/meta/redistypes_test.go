@@ -10,7 +10,7 @@ import (
 
 // clientPackages hold connections to Redis, and may name the types of go-redis that have commands as methods. Package
 // config only parses addresses.
-var clientPackages = []string{"internal/wire", "internal/sentinel", "internal/config"}
+var clientPackages = []string{"internal/wire", "internal/config"}
 
 // namesClient matches those types, and types whose fields lead to them.
 var namesClient = regexp.MustCompile(`\bredis\.(UniversalClient|UniversalOptions|Client|ClusterClient|SentinelClient|Ring|Conn|Tx|PubSub|` +

@@ -26,8 +26,9 @@
 //   - reshards in which each shard loses writes separately, as the nodes of a cluster do ([parted]);
 //   - migrations between two servers, reversed at any command of a mover ([ferry]).
 //
-// In some runs of the last five kinds, the routes deliver notices in order too. In every world, a notice can be claimed
-// in at most one shard and under one prefix, unless a node has lost writes.
+// In the first three kinds some notices expire. In some runs of the last five kinds, the routes deliver notices in
+// order too. In every world, a notice can be claimed in at most one shard and under one prefix, unless a node has
+// lost writes.
 //
 // # Tools
 //

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // drawOrder draws the order of the route. In an ordered run all keys are a sequence.
@@ -46,7 +46,7 @@ func checkMembers(ctx context.Context, c *redis.Client, now keys.Space, o order)
 	}
 	for place := range now.Places() {
 		p := keys.Partition{Prefix: prefix, Shard: place}
-		is, err := redistest.ReadSequences(ctx, c, now.Base(place), prefix)
+		is, err := testkit.ReadSequences(ctx, c, now.Base(place), prefix)
 		if err != nil {
 			return fmt.Errorf("read the sequences of place %d: %w", place, err)
 		}

@@ -13,8 +13,8 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/move"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -33,7 +33,7 @@ const mostCommands = 120
 // shore is one of the two servers.
 type shore struct {
 	name   string
-	srv    *redistest.Server
+	srv    *testkit.Redis
 	plain  *redis.Client
 	conn   *wire.Conn // of its instances
 	tap    *tap       // on conn
@@ -97,7 +97,7 @@ const migrationsPercent = 20
 func newShores(t *testing.T) (shores [2]*shore) {
 	t.Helper()
 	for i, name := range []string{"A", "B"} {
-		srv := redistest.Start(t)
+		srv := testkit.StartRedis(t)
 		c, err := wire.Open(wire.Address{URL: srv.URL()})
 		if err != nil {
 			t.Fatal(err)

@@ -10,25 +10,27 @@ import (
 
 // note is the reference model of one key: the state that Redis must have.
 type note struct {
-	state  notice.State // "", scheduled (also while it is claimed), dead, delivered, cancelled
-	under  string       // the route's prefix
-	place  int          // the place; -1 = it never had one
-	away   bool         // it is exported from place
-	to     int          // the place it is exported to
-	fresh  bool         // it was created in this step
-	body   int          // names the schedule call that created it
-	made   notice.Made
-	used   int // attempts in the record
-	awaits bool
-	far    bool // due in an hour; else now
-	score  int  // names the score; 0 = not pending
-	dueIs  int  // names the score that equals the record's due time; 0 = none
-	lapses int  // claims since the last settle
-	holder string
-	lasts  bool        // the holder's lease is an hour; else it has expired
-	writes int         // number of writes of the record
-	timer  bool        // a timer was set with it
-	heldBy notice.Held // the reason of a postponement
+	state   notice.State // "", scheduled (also while it is claimed), dead, delivered, cancelled
+	under   string       // the route's prefix
+	place   int          // the place; -1 = it never had one
+	away    bool         // it is exported from place
+	to      int          // the place it is exported to
+	fresh   bool         // it was created in this step
+	body    int          // names the schedule call that created it
+	made    notice.Made
+	used    int // attempts in the record
+	awaits  bool
+	far     bool // due in an hour; else now
+	score   int  // names the score; 0 = not pending
+	dueIs   int  // names the score that equals the record's due time; 0 = none
+	lapses  int  // claims since the last settle
+	holder  string
+	lasts   bool        // the holder's lease is an hour; else it has expired
+	writes  int         // number of writes of the record
+	timer   bool        // a timer was set with it
+	heldBy  notice.Held // the reason of a postponement
+	life    life
+	watched bool // its entry among the notices that expire is that of a claim, which lasts
 
 	// Of a sequence.
 	position string // "" = not a member
@@ -83,7 +85,7 @@ func (n *note) String() string {
 	if n.under != prefix {
 		s += ", under " + n.under
 	}
-	return s
+	return s + n.life.String()
 }
 
 // when is a due time or the end of a lease, by choice.
@@ -106,7 +108,7 @@ func (s *scores) fresh() int { *s++; return int(*s) }
 func (n *note) schedule(s *scores, w when) {
 	n.state, n.far, n.score, n.lapses, n.holder, n.lasts = notice.Scheduled, w == later, s.fresh(), 0, "", false
 	n.timer, n.parked, n.late = w != now, false, false
-	n.dueIs, n.due, n.heldBy = 0, 0, ""
+	n.dueIs, n.due, n.heldBy, n.watched = 0, 0, "", false
 	if n.timer {
 		n.dueIs = n.score
 	}
@@ -116,6 +118,7 @@ func (n *note) schedule(s *scores, w when) {
 // settle finalizes n with a state.
 func (n *note) settle(state notice.State) {
 	n.state, n.score, n.lapses, n.holder, n.lasts, n.far, n.timer, n.dueIs = state, 0, 0, "", false, false, false, 0
+	n.watched = false
 	n.writes++
 }
 

@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
-	"notifier/internal/erase"
+	"notifier/internal/jobs"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/replay"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -27,6 +27,7 @@ type letter struct {
 	key, body, used int
 	state           notice.State
 	far             bool
+	life            life
 }
 
 // replaying is the reference model of a replay: its progress in each shard.
@@ -68,7 +69,7 @@ func (w *world) note(t *rapid.T, k int) {
 	w.say("key %d, %s, is written down", k, n)
 	x := *f.Notice
 	x.AwaitsReport = false
-	l := letter{Letter: store.Letter{Notice: &x}, key: k, body: n.body, used: n.used, state: f.State, far: n.far}
+	l := letter{Letter: store.Letter{Notice: &x}, key: k, body: n.body, used: n.used, state: f.State, far: n.far, life: n.life}
 	if f.State == notice.Dead {
 		l.Died = f.SettledAt
 	}
@@ -158,7 +159,7 @@ func (w *world) putBackLetter(t *rapid.T, l letter, f fate) {
 		return
 	}
 	*n = note{under: in.route(), body: l.body, made: l.Made, used: l.used, writes: n.writes + 1, stands: n.stands, place: n.place,
-		away: n.away, to: n.to, fresh: true}
+		away: n.away, to: n.to, fresh: true, life: l.life}
 	defer func() { w.restored(&l) }()
 	switch {
 	case dead:
@@ -198,6 +199,7 @@ func (w *world) replay(t *rapid.T) {
 	r.next = number + 1
 	x, f, shard := drawWhen(t), drawFate(t), r.space.Shard(w.key(l.key))
 	item := w.counted(&l)
+	item.Expires, item.ExpiresAfter = time.Time{}, 0 // as the service replays
 	item.Route, item.AttemptsMade, item.Redriven, item.Attempts, item.Reason, item.Replay = in.route(), l.used, l.used, nil, "", r.mark
 	if !l.Died.IsZero() {
 		item.Endings++
@@ -213,8 +215,8 @@ func (w *world) replay(t *rapid.T) {
 	if w.kind == reshards && f != arrives {
 		w.wire.loseAfter(rapid.IntRange(0, 2).Draw(t, "of script"), f)
 	}
-	out, err := replay.Redis{Store: in.store}.Replay(w.ctx, replay.Part{Mark: r.mark, Shard: shard, NewIDs: r.newIDs},
-		[]replay.Item{{Number: int64(number), Notice: item, Delay: x.delay()}})
+	out, err := jobs.ReplayStore{Store: in.store}.Replay(w.ctx, jobs.Part{Mark: r.mark, Shard: shard, NewIDs: r.newIDs},
+		[]jobs.Item{{Number: int64(number), Notice: item, Delay: x.delay()}})
 	f = w.left(f)
 	if shard < max(w.space().First(), in.store.Space().First()) && f == arrives && err != nil { // the shard is an old one now
 		w.wire.lose(arrives)
@@ -224,7 +226,7 @@ func (w *world) replay(t *rapid.T) {
 		}
 		return
 	}
-	want, same := replay.Sent, n.made == l.Made
+	want, same := jobs.Sent, n.made == l.Made
 	switch {
 	case number <= r.last[shard]:
 		want = ""
@@ -244,13 +246,13 @@ func (w *world) replay(t *rapid.T) {
 		last, _ := w.plain.HGet(w.ctx, r.space.Replay(shard, r.mark), "last").Int()
 		done := last >= number && r.last[shard] < number
 		if r.last[shard] = max(r.last[shard], last); !done {
-			if w.seen(l.key) == nowhere && want == replay.Sent {
+			if w.seen(l.key) == nowhere && want == jobs.Sent {
 				w.gone(l.key)
 			}
 			return
 		}
 	}
-	if want != replay.Sent {
+	if want != jobs.Sent {
 		return
 	}
 	stays := ""
@@ -288,7 +290,7 @@ func (w *world) forget(t *rapid.T) {
 		p, s := n.at(), w.layouts[len(w.layouts)-1]
 		_, err := w.plain.TxPipelined(w.ctx, func(c redis.Pipeliner) error {
 			c.HDel(w.ctx, s.Records(p), w.key(k))
-			for _, name := range []string{s.Shadow(p), s.Dead(p), s.Settled(p)} {
+			for _, name := range []string{s.Shadow(p), s.Dead(p), s.Settled(p), s.Expiring(p)} {
 				c.ZRem(w.ctx, name, w.key(k))
 			}
 			c.Del(w.ctx, s.ClaimPrefix(p.Shard)+w.key(k), w.key(k))
@@ -309,7 +311,7 @@ func (w *world) erase(t *rapid.T, k int, f fate) {
 	in := pick(t, "instance", w.serving(n))
 	w.say("key %d, %s, is erased by %s%s", k, n, in.id, f)
 	w.wire.lose(f)
-	d, err := (erase.Redis{Store: in.store}).Delete(w.ctx, n.at(), []string{w.key(k)})
+	d, err := (jobs.EraseStore{Store: in.store}).Delete(w.ctx, n.at(), []string{w.key(k)})
 	if w.sent(f, err) && (d.Pending == 1) != n.pending() || err == nil && d.Deleted+d.Pending+len(d.Absent) != 1 || len(d.Absent) > 0 {
 		t.Fatalf("forget %s: %+v", n, d)
 	}

@@ -83,11 +83,12 @@ func (w *world) resendRead(t *rapid.T, r resending) {
 	if ended && current {
 		current = w.recordOf(r.key) == r.record
 	}
-	done := ended && current && !(w.kind == adoption && w.timers[r.key].there)
+	may := ended && current && !(w.kind == adoption && w.timers[r.key].there)
+	done := may && n.life != over
 
 	w.wire.lose(f)
-	c, err := in.store.Resend(w.ctx, r.found)
-	answered := w.sent(f, err)
+	c, err := in.store.Resend(w.ctx, r.found, notice.Expiry{})
+	answered := w.sent(f, w.refused(n, may, err))
 	if f == requestLost {
 		return
 	}

@@ -12,8 +12,8 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // In a world of sequences, and in some runs of the other worlds, the routes are ordered and all keys
@@ -474,7 +474,7 @@ local t = redis.call('TIME')
 return {redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES'), redis.call('ZRANGE', KEYS[2], 0, -1), t[1] * 1000 + math.floor(t[2] / 1000)}`)
 
 func (w *world) checkSequence(s keys.Space, p keys.Partition) {
-	is, failed := redistest.ReadSequences(w.ctx, w.plain, s.Base(p.Shard), p.Prefix)
+	is, failed := testkit.ReadSequences(w.ctx, w.plain, s.Base(p.Shard), p.Prefix)
 	v, err := parkedNotices.Run(w.ctx, w.plain, []string{s.Shadow(p), s.Waiting(p)}).Slice()
 	if err := errors.Join(failed, err); err != nil {
 		w.t.Fatalf("read the sequences of %+v: %v", p, err)
@@ -573,7 +573,9 @@ func (w *world) checkAlone(k int, p keys.Partition) {
 
 // moved records that key k's notice leaves its place or prefix. It keeps its position, and is due where it arrives.
 func (w *world) moved(k int) {
-	if n := &w.notes[k]; n.waits {
+	n := &w.notes[k]
+	n.watched = false
+	if n.waits {
 		n.waits, n.parked, n.outlasts, n.score = false, false, false, w.scores.fresh()
 	}
 }

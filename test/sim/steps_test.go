@@ -45,6 +45,9 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"restart":    w.restart,
 		"trim":       w.trim,
 	}
+	if w.mortal {
+		all["expire"] = w.expire
+	}
 	maps.Copy(all, w.resendActions())
 	if w.order != unordered {
 		maps.Copy(all, w.sequencesActions())
@@ -105,7 +108,9 @@ func (w *world) sent(f fate, err error) (answered bool) {
 func (w *world) schedule(t *rapid.T) {
 	k, _ := w.draw(t)
 	w.bodies++
-	r := store.Request{Key: w.key(k), Delay: drawWhen(t).delay(), Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}}
+	x := drawWhen(t)
+	r := store.Request{Key: w.key(k), Delay: x.delay(),
+		Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies)), ExpiresAfter: w.drawLife(t, x).after()}}
 	r.OnDuplicate = []store.Duplicate{store.Reject, store.Keep, store.Replace}[rapid.IntRange(0, 2).Draw(t, "on duplicate")]
 	w.send(t, w.any(t), k, r, "schedules", drawFate(t))
 }
@@ -124,7 +129,8 @@ func (w *world) send(t *rapid.T, in *instance, k int, r store.Request, what stri
 	n := &w.notes[k]
 	body, _ := strconv.Atoi(string(r.Body))
 	x := map[time.Duration]when{0: now, short: soon, long: later}[r.Delay]
-	w.say("producer %s key %d%s, body %d, due %s (%s)%s", what, k, w.by(in), body, x, r.OnDuplicate, f)
+	lives := lifeOf(r.ExpiresAfter)
+	w.say("producer %s key %d%s, body %d, due %s (%s)%s%s", what, k, w.by(in), body, x, r.OnDuplicate, lives, f)
 	before := w.seenBefore(k)
 	w.lose(t, f)
 	out, err := in.store.Schedule(w.ctx, w.partition(in, k), []store.Request{r})
@@ -156,14 +162,18 @@ func (w *world) send(t *rapid.T, in *instance, k int, r store.Request, what stri
 	if creates {
 		before := *n
 		w.replaced(k)
-		*n = note{under: in.route(), body: body, writes: n.writes, stands: n.stands, place: n.place, away: n.away, to: n.to, fresh: true}
+		*n = note{under: in.route(), body: body, writes: n.writes, stands: n.stands, place: n.place, away: n.away, to: n.to, fresh: true,
+			life: lives}
 		n.schedule(&w.scores, x)
 		w.arm(k, x, "1", true)
 		n.made = w.madeOf(k)
 		w.join(k, 0, 1)
 		w.wake(before.at())
 		w.wake(n.at())
-		if x == soon {
+		if x == soon || lives == over {
+			w.passShort()
+		}
+		if x == soon && lives == over {
 			w.passShort()
 		}
 		n.far = x == later
@@ -223,14 +233,17 @@ func (w *world) amendTo(t *rapid.T, k int, op store.Amendment, x when, f fate) {
 	if left != arrives {
 		f = arrives // the call had fewer scripts
 	}
-	answered := w.sent(f, err)
-	if w.kind != reshards && last != space.Shadow(at(n.under)) || w.kind == reshards && w.nothing(k, f, seen) {
-		return
-	}
 	before := n.public()
 	done := op == store.Cancel && (before == notice.Scheduled || before == notice.Claimed || before == notice.Dead) ||
 		(op == store.Reschedule || op == store.Fire) && before == notice.Scheduled ||
 		(op == store.Redrive || op == store.Purge) && before == notice.Dead
+	timed := op == store.Reschedule || op == store.Fire || op == store.Redrive
+	err = w.refused(n, done && timed, err)
+	done = done && !(timed && n.life == over)
+	answered := w.sent(f, err)
+	if w.kind != reshards && last != space.Shadow(at(n.under)) || w.kind == reshards && w.nothing(k, f, seen) {
+		return
+	}
 	if answered && (c.Done != done || c.Before != before || c.InFlight != (before == notice.Claimed)) {
 		t.Fatalf("%s of %s: done %v, before %s, in flight %v", op, n, c.Done, c.Before, c.InFlight)
 	}
@@ -434,6 +447,7 @@ func (w *world) whoWon(c call) map[int]*store.Claim {
 // take records a won claim in the model. If the reply came, the instance gets a job.
 func (w *world) take(t *rapid.T, in *instance, k int, c call, got *store.Claim, own bool) {
 	n := &w.notes[k]
+	early := n.life == over && n.far
 	w.checkAlone(k, c.at())
 	w.mark(k, c.at(), c.token, c.lasts)
 	j := &job{key: k, under: c.under, place: c.place, token: c.token, body: n.body, made: n.made, used: n.used, before: n.score,
@@ -452,7 +466,7 @@ func (w *world) take(t *rapid.T, in *instance, k int, c call, got *store.Claim, 
 	if got.Lapses != j.lapses || got.AttemptsMade != n.used || string(got.Body) != n.text() || got.Made != n.made || got.Route != n.under {
 		t.Fatalf("key %d is %s after %d claims; won with %d lapses, %d attempts, body %s", k, n, n.lapses, got.Lapses, got.AttemptsMade, got.Body)
 	}
-	if is, err := w.plain.Time(w.ctx).Result(); err != nil || got.Due.After(is) {
+	if is, err := w.plain.Time(w.ctx).Result(); err != nil || got.Due.After(is) && !early {
 		t.Fatalf("key %d was claimed before it was due: %s, %v", k, got.Due, err)
 	}
 	j.claim = *got

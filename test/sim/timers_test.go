@@ -14,9 +14,9 @@ import (
 	"notifier/internal/adopt"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // In a world of adoption, producers set, move and delete plain timers, also under the keys
@@ -438,11 +438,11 @@ func (w *world) follows(t *rapid.T, in *instance, what string, heard map[int]tol
 
 // options returns the Redis options for a kind of world. In worlds of adoption a key
 // expires only when it is accessed, so that each event belongs to a step.
-func (k kind) options() []redistest.Option {
+func (k kind) options() []testkit.Option {
 	if k != adoption {
 		return nil
 	}
-	return []redistest.Option{redistest.WithConfig("enable-debug-command yes", "notify-keyspace-events Kg$x")}
+	return []testkit.Option{testkit.WithConfig("enable-debug-command yes", "notify-keyspace-events Kg$x")}
 }
 
 // listen subscribes to Redis's events, and turns the active expiry off.

@@ -3,7 +3,7 @@ package sim
 import (
 	"pgregory.net/rapid"
 
-	"notifier/internal/erase"
+	"notifier/internal/jobs"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/store"
@@ -17,7 +17,7 @@ func (w *ferry) forget(t *rapid.T) {
 	}
 	for _, s := range w.shores {
 		x := s.stores[0]
-		if d, err := (erase.Redis{Store: x}).Delete(w.ctx, x.Space().Partition(prefix, w.key(k)), []string{w.key(k)}); err != nil {
+		if d, err := (jobs.EraseStore{Store: x}).Delete(w.ctx, x.Space().Partition(prefix, w.key(k)), []string{w.key(k)}); err != nil {
 			t.Fatal(err)
 		} else if d.Deleted == 1 {
 			w.say("key %d is forgotten on %s", k, s.name)

@@ -16,8 +16,8 @@ import (
 	"notifier/internal/adopt"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -65,10 +65,11 @@ func (k kind) putsBack() bool { return k.many() || k == sequences }
 type lab struct {
 	kind   kind
 	steady bool           // Redis loses nothing
+	mortal bool           // some notices expire
 	client wire.Commander // through the wire
 	under  []string       // the prefixes of all configurations
 
-	srv      *redistest.Server
+	srv      *testkit.Redis
 	plain    *redis.Client // past the wire
 	heard    *redis.PubSub // Redis's events, in worlds of adoption
 	wire     *cable
@@ -79,8 +80,8 @@ type lab struct {
 
 func newLab(t *testing.T, k kind, m mutation) *lab {
 	t.Helper()
-	srv := redistest.Start(t, k.options()...)
-	l := &lab{kind: k, srv: srv, plain: srv.Client(), wire: &cable{mutation: m}}
+	srv := testkit.StartRedis(t, k.options()...)
+	l := &lab{kind: k, mortal: k.ends() && m.mortal(), srv: srv, plain: srv.Client(), wire: &cable{mutation: m}}
 	if k == adoption {
 		l.listen(t)
 	}
@@ -397,6 +398,7 @@ func (w *world) look() {
 		w.t.Fatalf("Redis has %d entries and %d records, want %d", v[0], v[1], kept)
 	}
 	w.collect()
+	w.compareExpiring()
 	w.compareEndings()
 	w.compareDeaths()
 	w.compareList()

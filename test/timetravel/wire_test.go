@@ -1,10 +1,15 @@
 package timetravel
 
 import (
+	"context"
 	"errors"
 	"net"
 	"sync"
+	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"notifier/internal/embedded"
 )
@@ -49,6 +54,36 @@ func (w *cable) dial() (net.Conn, error) {
 	l.cut = cut
 	w.links[l] = struct{}{}
 	return c, nil
+}
+
+// poolSize is more than the connections in use: the timers of waits for a free connection are kept for other bubbles.
+const poolSize = 10_000
+
+// client returns a client as wire.Open sets it up.
+func (w *cable) client() *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Dialer:     func(context.Context, string, string) (net.Conn, error) { return w.dial() },
+		MaxRetries: -1, DialTimeout: 2 * time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second,
+		ContextTimeoutEnabled: true, PoolSize: poolSize, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
+}
+
+// Regression test: after so many failed dials, the client's goroutine that probes Redis outlived the bubble.
+func TestProbeOfClosedClientEndsInItsBubble(t *testing.T) {
+	travel(t, func(t *testing.T, w *world) {
+		wire := newWire(w.em)
+		wire.kill()
+		c := wire.client()
+		for range poolSize {
+			if err := c.Ping(t.Context()).Err(); err == nil {
+				t.Fatal("a dead instance reached Redis")
+			}
+		}
+
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // pass returns when bytes may pass.

@@ -67,6 +67,10 @@ var epoch = time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 // slots is more than all notices need at once: a claim call holds slots until it is answered.
 const slots = 2 * perJourney
 
+// probeEnds is longer than the pause between two probes of a client's pool. After PoolSize failed dials, a pool begins to
+// probe, and its goroutine ends only after the pause in which the client was closed.
+const probeEnds = 2 * time.Second
+
 // travel runs f in a bubble.
 func travel(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
@@ -75,6 +79,7 @@ func travel(t *testing.T, f func(t *testing.T, w *world)) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		defer time.Sleep(probeEnds) // sleep: virtual; a goroutine that outlives the bubble is a deadlock
 		defer em.Close()
 		own := redis.NewClient(&redis.Options{Dialer: func(context.Context, string, string) (net.Conn, error) { return em.Dial() },
 			MaxRetries: -1, DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
@@ -166,13 +171,7 @@ func (w *world) start(t *testing.T) *instance {
 	t.Helper()
 	w.made++
 	i := &instance{name: fmt.Sprint("i", w.made), wire: newWire(w.em), done: make(chan error, 1)}
-	// As wire.Open sets it up, without waits for a free connection: the timers of
-	// those are kept for other bubbles.
-	i.conn = &wire.Conn{Commander: redis.NewClient(&redis.Options{
-		Dialer:     func(context.Context, string, string) (net.Conn, error) { return i.wire.dial() },
-		MaxRetries: -1, DialTimeout: 2 * time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second,
-		ContextTimeoutEnabled: true, PoolSize: 10000, DisableIdentity: true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})}
+	i.conn = &wire.Conn{Commander: i.wire.client()}
 	i.conn.AddHook(sent{&w.calls})
 	table, err := route.NewTable([]*route.Route{{Name: "r", Prefix: partition.Prefix, Target: route.Target{Kind: route.KindLog},
 		Ladder:  standard,

@@ -8,6 +8,8 @@
 //	github           go-github v72.0.0
 //	wechatpay        wechatpay-go v0.2.21
 //	alipay           smartwalle/alipay v3.2.25 and go-pay/gopay v1.5.109
+//	sorted           go-pay/gopay v1.5.109, which has the rule of WeChat Pay's API v2
+//	sorted-jeepay    the order of the JDK, String.CASE_INSENSITIVE_ORDER, as Jeepay's SDK for Java has it
 //	jws              go-jose v4.1.9, with the published key set
 //
 // The code of docs/examples/verify is tested in each of its languages; scripts/verifiers-deps.sh installs them. Access

@@ -71,7 +71,8 @@ func TestCompleteReceivers(t *testing.T) {
 				req.Header = h
 				resp, err := http.DefaultClient.Do(req)
 				if err != nil {
-					t.Fatalf("%v\n%s", err, out)
+					t.Errorf("%v\n%s", err, out)
+					return 0
 				}
 				_ = resp.Body.Close()
 				return resp.StatusCode
@@ -85,6 +86,8 @@ func TestCompleteReceivers(t *testing.T) {
 			}{
 				{"the callback", real.header, text, 200},
 				{"the callback again", real.header, text, 200},
+				{"a resend", resent(real.header), text, 200},
+				{"the resend again", resent(real.header), text, 200},
 				{"another body", real.header, strings.Replace(text, "4711", "4712", 1), 401},
 				{"no signature", http.Header{}, text, 401},
 				{"a signature of an empty key", signed("msg_2", now, "", text), text, 401},
@@ -105,11 +108,31 @@ func TestCompleteReceivers(t *testing.T) {
 			for deadline := time.Now().Add(time.Minute); !strings.Contains(out.String(), "paid 4713") && time.Now().Before(deadline); {
 				time.Sleep(10 * time.Millisecond) // sleep: polls until the limit, because the output may come after the answer
 			}
-			if got := out.String(); strings.Count(got, "paid 4711") != 1 || strings.Count(got, "paid 4713") != 1 {
-				t.Errorf("the work was done otherwise than once:\n%s", got)
+			if got := out.String(); strings.Count(got, "paid 4711") != 2 || strings.Count(got, "paid 4713") != 1 {
+				t.Errorf("the work was done otherwise than once, and once for the resend:\n%s", got)
+			}
+			var all sync.WaitGroup
+			for range 20 {
+				all.Go(func() {
+					if got := call(signed("msg_7", now, secret, `{"order":"4714"}`), `{"order":"4714"}`); got != 200 && got != 409 {
+						t.Errorf("concurrent callbacks: %d", got)
+					}
+				})
+			}
+			all.Wait()
+			if got := call(signed("msg_7", now, secret, `{"order":"4714"}`), `{"order":"4714"}`); got != 200 ||
+				strings.Count(out.String(), "paid 4714") > 1 {
+				t.Errorf("after concurrent callbacks: %d\n%s", got, out)
 			}
 		})
 	}
+}
+
+// resent returns the headers of a callback after an operator's resend.
+func resent(h http.Header) http.Header {
+	h = h.Clone()
+	h.Set("Notifier-Resend", "1")
+	return h
 }
 
 // signed returns the headers of a callback with the scheme standard.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,24 +28,26 @@ type received struct {
 // each header. It exits with 0 if the callback is valid.
 type language struct {
 	source, file, driver string
-	schemes              string // all, or empty for standard, wechatpay and alipay
+	schemes              string // all, or empty for those of documented
+	json                 bool   // reads JSON objects of the sorted schemes
 	prepare, run         []string
 }
 
 var languages = []language{
 	{source: "../../../examples/verify/main.go", file: "main.go", schemes: "all",
+		json:    true,
 		prepare: []string{"go", "build", "-C", "../..", "-o", "DIR/verify", "./examples/verify"}, run: []string{"DIR/verify"}},
-	{source: "verify.py", file: "verify.py", run: []string{"python3", "DIR/verify.py"}, driver: `
+	{source: "verify.py", file: "verify.py", json: true, run: []string{"python3", "DIR/verify.py"}, driver: `
 import sys
 scheme, key, body = sys.argv[1], open(sys.argv[2]).read(), open(sys.argv[3], "rb").read()
 headers = dict(a.split("=", 1) for a in sys.argv[4:])
-sys.exit(0 if globals()[scheme](key, headers, body) else 1)
+sys.exit(0 if globals()[{"sorted": "sorted_fields"}.get(scheme, scheme.replace("-", "_"))](key, headers, body) else 1)
 `},
 	{source: "verify.mjs", file: "verify.mjs", run: []string{"node", "DIR/verify.mjs"}, driver: `
 import { readFileSync } from "node:fs";
 const [scheme, key, body, ...pairs] = process.argv.slice(2);
 const headers = Object.fromEntries(pairs.map((p) => [p.slice(0, p.indexOf("=")), p.slice(p.indexOf("=") + 1)]));
-process.exit({ standard, wechatpay, alipay }[scheme](readFileSync(key, "utf8"), headers, readFileSync(body)) ? 0 : 1);
+process.exit({ standard, wechatpay, alipay, sorted: sortedFields, "sorted-jeepay": sortedJeepay }[scheme](readFileSync(key, "utf8"), headers, readFileSync(body)) ? 0 : 1);
 `},
 	{source: "Verify.java", file: "Verify.java", prepare: []string{"javac", "-d", "DIR", "DIR/Verify.java"}, run: []string{"java", "-cp", "DIR", "Driver"}, driver: `
 class Driver {
@@ -56,6 +59,7 @@ class Driver {
         boolean ok = switch (args[0]) {
             case "standard" -> Verify.standard(key, headers, body);
             case "wechatpay" -> Verify.wechatpay(key, headers, body);
+            case "sorted", "sorted-jeepay" -> Verify.sorted(key, body, args[0].equals("sorted-jeepay"));
             default -> Verify.alipay(key, headers, body);
         };
         System.exit(ok ? 0 : 1);
@@ -66,8 +70,19 @@ class Driver {
 [$scheme, $key, $body] = [$argv[1], file_get_contents($argv[2]), file_get_contents($argv[3])];
 $headers = [];
 foreach (array_slice($argv, 4) as $pair) [$n, $headers[$n]] = explode('=', $pair, 2);
+$scheme = ['sorted' => 'sorted_fields', 'sorted-jeepay' => 'sorted_jeepay'][$scheme] ?? $scheme;
 exit($scheme($key, $headers, $body) ? 0 : 1);
 `},
+}
+
+// documented are the schemes that the code of docs/examples/verify has in each language.
+var documented = []string{"standard", "wechatpay", "alipay", "sorted", "sorted-jeepay"}
+
+// texts are the bodies that are signed with the schemes whose key is a text: each rule of the order, and both algorithms.
+var texts = map[string][]string{
+	"sorted": {form + "&sign_type=MD5&Zone=&trade=%26x%3D1", `{"trade_no":"4711","b":1.50,"B":true,"a":null,"sign_type":"HMAC-SHA256","c":"测试"}`},
+	"sorted-jeepay": {"a=1&a1=2&mchNo=M1&Way_Code=4711&wayCode=X&zone=%E6%B5%8B&signType=HMAC-SHA256",
+		`{"a1":4711,"a":"1","Zone":"","b":false}`},
 }
 
 // The code of docs/examples/verify accepts real callbacks, and refuses changed ones.
@@ -117,7 +132,8 @@ func (l language) try(t *testing.T, code string, keys map[string]string, callbac
 		}
 	}
 	for _, c := range callbacks {
-		if l.schemes != "all" && c.scheme != "standard" && c.scheme != "wechatpay" && c.scheme != "alipay" {
+		object := strings.HasPrefix(string(c.body), "{") && texts[c.scheme] != nil
+		if l.schemes != "all" && !slices.Contains(documented, c.scheme) || object && !l.json {
 			continue
 		}
 		args := []string{c.scheme, write("key", []byte(keys[c.scheme])), write("body", c.body)}
@@ -138,8 +154,8 @@ func (l language) try(t *testing.T, code string, keys map[string]string, callbac
 func capture(t *testing.T) (keys map[string]string, all []received) {
 	rsaKey, edKey := newRSA(t), newEd25519(t)
 	keys = map[string]string{"standard": secret, "stripe": secret, "github": secret, "wechatpay": rsaKey.public, "alipay": rsaKey.public,
-		"standard-ed25519": edKey.public, "jws": edKey.public}
-	got := make(chan received, len(keys))
+		"standard-ed25519": edKey.public, "jws": edKey.public, "sorted": textKey, "sorted-jeepay": textKey}
+	got := make(chan received, 2*len(keys))
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		data, _ := io.ReadAll(r.Body)
 		got <- received{r.URL.Path[1:], r.Header, data}
@@ -155,6 +171,8 @@ func capture(t *testing.T) (keys map[string]string, all []received) {
 		switch key {
 		case secret:
 			env[begin+"SECRET"] = secret
+		case textKey:
+			env[begin+"SIGN_TEXT_KEY"] = textKey
 		case rsaKey.public:
 			env[begin+"SIGN_KEY"], env[begin+"SIGN_KEY_ID"] = rsaKey.private, serial
 		default:
@@ -163,16 +181,26 @@ func capture(t *testing.T) (keys map[string]string, all []received) {
 	}
 	env["ROUTES"] = strings.Join(names, ",")
 	s := serve(t, redisServer(t), env)
-	for _, name := range names {
-		typ, text := "application/json", body
-		if name == "alipay" {
-			typ, text = "application/x-www-form-urlencoded", form
+	sent := 0
+	for scheme := range keys {
+		bodies := texts[scheme]
+		if scheme == "alipay" {
+			bodies = []string{form}
+		} else if bodies == nil {
+			bodies = []string{body}
 		}
-		if err := s.schedule(fmt.Sprintf("app:%s:paid:1", name), typ, text); err != nil {
-			t.Fatal(err)
+		for i, text := range bodies {
+			typ := "application/x-www-form-urlencoded"
+			if strings.HasPrefix(text, "{") {
+				typ = "application/json"
+			}
+			if err := s.schedule(fmt.Sprintf("app:%s:paid:%d", strings.ReplaceAll(scheme, "-", ""), i), typ, text); err != nil {
+				t.Fatal(err)
+			}
+			sent++
 		}
 	}
-	for range keys {
+	for range sent {
 		select {
 		case c := <-got:
 			all = append(all, c)

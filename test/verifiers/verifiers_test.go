@@ -26,6 +26,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-pay/gopay"
 	gopayalipay "github.com/go-pay/gopay/alipay"
+	gopaywechat "github.com/go-pay/gopay/wechat"
 	"github.com/google/go-github/v72/github"
 	"github.com/smartwalle/alipay/v3"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
@@ -35,8 +36,9 @@ import (
 )
 
 const (
-	secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-	serial = "PUB_KEY_ID_0114000000000000000000000001"
+	secret  = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	textKey = "192006250b4c09247ec02edce69f6a2d"
+	serial  = "PUB_KEY_ID_0114000000000000000000000001"
 	// form is read by Alipay's SDKs in different ways if it is not encoded well.
 	form = "trade_no=4711&subject=%E6%B5%8B%E8%AF%95+a%26b&total_amount=10.00&merchant=m17"
 	body = `{"order": "4711", "paid": true}`
@@ -94,6 +96,7 @@ func TestThirdPartyLibrariesVerify(t *testing.T) {
 	checks := map[string]verify{
 		"standard": byStandardWebhooks, "standard-ed25519": byOpenSSL(t, edKey.public), "stripe": byStripe, "github": byGitHub,
 		"wechatpay": byWechatPay(rsaKey.public), "alipay": byAlipay(t, rsaKey.public), "jws": byJOSE(func() string { return s.url }),
+		"sorted": byGopay, "standard-free": bySvixNames,
 	}
 	got := make(chan error, 1)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- both(checks[r.URL.Path[1:]], r) }))
@@ -107,6 +110,11 @@ func TestThirdPartyLibrariesVerify(t *testing.T) {
 		begin := "ROUTE_" + strings.ToUpper(name) + "_"
 		env[begin+"PREFIX"], env[begin+"TARGET"], env[begin+"SIGN"] = "app:"+name, receiver.URL+"/"+scheme, scheme
 		switch scheme {
+		case "standard-free":
+			env[begin+"SIGN"], env[begin+"SECRET"] = "standard", secret
+			env[begin+"SIGN_HEADER"] = "standard:svix-id|svix-timestamp|svix-signature"
+		case "sorted":
+			env[begin+"SIGN_TEXT_KEY"] = textKey
 		case "standard", "stripe", "github":
 			env[begin+"SECRET"] = secret
 		case "wechatpay", "alipay":
@@ -121,7 +129,7 @@ func TestThirdPartyLibrariesVerify(t *testing.T) {
 	for scheme := range checks {
 		t.Run(scheme, func(t *testing.T) {
 			typ, text := "application/json", body
-			if scheme == "alipay" {
+			if scheme == "alipay" || scheme == "sorted" {
 				typ, text = "application/x-www-form-urlencoded", form
 			}
 			if err := s.schedule("app:"+strings.ReplaceAll(scheme, "-", "")+":paid:1", typ, text); err != nil {
@@ -195,6 +203,35 @@ func byGitHub(r *http.Request, body []byte) error {
 	again.Body = io.NopCloser(bytes.NewReader(body))
 	_, err := github.ValidatePayload(again, []byte(secret))
 	return err
+}
+
+// byGopay verifies the signature of WeChat Pay's API v2.
+func byGopay(_ *http.Request, body []byte) error {
+	values, err := url.ParseQuery(string(body))
+	if err != nil {
+		return err
+	}
+	bean := gopay.BodyMap{}
+	for name := range values {
+		bean[name] = values.Get(name)
+	}
+	if ok, err := gopaywechat.VerifySign(textKey, values.Get("sign_type"), bean); err != nil || !ok {
+		return fmt.Errorf("gopay: %v, %w", ok, err)
+	}
+	return nil
+}
+
+// bySvixNames verifies standard by the names of Svix's headers.
+func bySvixNames(r *http.Request, body []byte) error {
+	wh, err := standardwebhooks.NewWebhook(secret)
+	if err != nil {
+		return err
+	}
+	h := http.Header{}
+	for _, name := range []string{"Id", "Timestamp", "Signature"} {
+		h.Set("Webhook-"+name, r.Header.Get("Svix-"+name))
+	}
+	return wh.Verify(body, h)
 }
 
 func byWechatPay(public string) verify {

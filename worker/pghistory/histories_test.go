@@ -3,12 +3,12 @@ package pghistory_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"notifier/internal/history"
-	"notifier/internal/pgtest"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/worker"
 	_ "notifier/worker/pghistory"
 	_ "notifier/worker/sqlitehistory"
@@ -16,12 +16,12 @@ import (
 
 // Each database, with its package imported.
 func TestFinalizedNoticesHaveRows(t *testing.T) {
-	t.Run("PostgreSQL", func(t *testing.T) { haveRows(t, pgtest.Database(t)) })
+	t.Run("PostgreSQL", func(t *testing.T) { haveRows(t, testkit.PostgresDatabase(t)) })
 	t.Run("SQLite", func(t *testing.T) { haveRows(t, "sqlite://"+t.TempDir()+"/history.db") })
 }
 
 func haveRows(t *testing.T, address string) {
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	w, err := worker.New(worker.Options{Redis: srv.URL(), Namespace: srv.Namespace(), ShutdownTimeout: time.Second, History: address,
 		HistoryBodies: "drop"})
 	if err != nil {
@@ -52,14 +52,12 @@ func haveRows(t *testing.T, address string) {
 
 	defer func() { _ = d.Close() }()
 	var page history.Page
-	for end := time.Now().Add(60 * time.Second); len(page.Rows) < 2; time.Sleep(20 * time.Millisecond) { // sleep: rows are only read
-		if page, err = d.Find(t.Context(), history.Query{Limit: 10}); err != nil {
-			t.Fatal(err)
+	testkit.Await(t, func() error {
+		if page, err = d.Find(t.Context(), history.Query{Limit: 10}); err == nil && len(page.Rows) < 2 {
+			return fmt.Errorf("%d rows, want 2", len(page.Rows))
 		}
-		if time.Now().After(end) {
-			t.Fatalf("%d rows, want 2", len(page.Rows))
-		}
-	}
+		return err
+	})
 
 	got := map[string]string{}
 	for _, r := range page.Rows {

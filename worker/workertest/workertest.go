@@ -156,15 +156,21 @@ func (w *Worker) begin() {
 	}
 }
 
-// next returns when the next notice is due or, if it is claimed, when its lease ends.
+// next returns when the next notice is due or expires or, if it is claimed, when its lease ends.
 func (w *Worker) next() (at time.Time, some bool) {
 	w.t.Helper()
-	names, err := w.redis.Keys(w.ctx, space.Shadow(keys.Partition{Prefix: "*"})).Result()
+	all := keys.Partition{Prefix: "*"}
+	names, err := w.redis.Keys(w.ctx, space.Shadow(all)).Result()
 	if err != nil {
 		w.t.Fatal(err)
 	}
 
-	for _, name := range names {
+	expiring, err := w.redis.Keys(w.ctx, space.Expiring(all)).Result()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+
+	for _, name := range append(names, expiring...) {
 		list, err := w.redis.ZRangeWithScores(w.ctx, name, 0, 0).Result()
 		if err != nil {
 			w.t.Fatal(err)

@@ -48,6 +48,30 @@ func TestAdvanceThroughTheDefaultLadder(t *testing.T) {
 	t.Logf("took %s", time.Since(began))
 }
 
+// A notice expires between two attempts, and no attempt is made later.
+func TestAdvanceThroughAnExpiry(t *testing.T) {
+	workertest.Run(t, func(t *testing.T, w *workertest.Worker) {
+		attempts := 0
+		w.Handle("shop:orders:remind", func(context.Context, *worker.Notice) error {
+			attempts++
+			return errors.New("not yet")
+		}, worker.RetryUntilExpired(time.Hour), worker.Expires(36*time.Hour+30*time.Minute))
+		if _, err := w.Schedule(t.Context(), worker.Request{Key: "shop:orders:remind:1", Delay: time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+
+		w.Advance(36*time.Hour + 20*time.Minute)
+		if r, err := w.Find(t.Context(), "shop:orders:remind:1"); err != nil || r.State != "scheduled" || attempts != 37 {
+			t.Errorf("%+v, %v after %d attempts; want scheduled after 37", r, err, attempts)
+		}
+
+		w.Advance(12 * time.Minute)
+		if r, err := w.Find(t.Context(), "shop:orders:remind:1"); err != nil || r.State != "dead" || r.Reason != "expired" || attempts != 37 {
+			t.Errorf("%+v, %v after %d attempts; want dead", r, err, attempts)
+		}
+	})
+}
+
 // A handler that sleeps has its timeout, in virtual time, and its result is stored.
 func TestHandlersSleepInVirtualTime(t *testing.T) {
 	workertest.Run(t, func(t *testing.T, w *workertest.Worker) {

@@ -15,4 +15,13 @@
 // reaches the handler may do everything. So it then answers only connections to a loopback address of this machine, under
 // the names localhost and 127.0.0.1, and refuses others with 401 or 421. The addresses of listeners are not known
 // before, as they are to the service, which does not start in this case.
+//
+// Behind a proxy on this machine, every connection comes from loopback: set clients, and name the proxy in
+// Options.TrustedProxies.
+//
+// # Differences from the service
+//
+// GET /metrics answers with Options.Metrics, because the program has its own registry. The findings of the page Doctor
+// name the variables of the service, NOTIFIER_GRACE for worker.Options.Grace. There are no test calls to receivers and no
+// copies of a worker's attempts: a worker calls functions, and instances of the service know the addresses of receivers.
 package workerui

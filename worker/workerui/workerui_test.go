@@ -3,10 +3,12 @@ package workerui
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +17,7 @@ import (
 
 	"notifier/internal/history"
 	_ "notifier/internal/history/sqlite"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/worker"
 )
 
@@ -26,7 +28,7 @@ const token = "0123456789abcdef0123456789abcdef"
 // newWorker returns a worker of which the test ends.
 func newWorker(t *testing.T, o worker.Options) *worker.Worker {
 	t.Helper()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	o.Redis, o.Namespace, o.ShutdownTimeout = srv.URL(), srv.Namespace(), time.Second
 	w, err := worker.New(o)
 	if err != nil {
@@ -71,16 +73,13 @@ func call(t *testing.T, method, url, bearer, body string) (int, string) {
 // awaitText waits until an address answers with a text.
 func awaitText(t *testing.T, url, bearer, want string) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) { // sleep: the page is only read
+	testkit.Await(t, func() error {
 		status, text := call(t, "GET", url, bearer, "")
-		if status == http.StatusOK && strings.Contains(text, want) {
-			return
+		if status != http.StatusOK || !strings.Contains(text, want) {
+			return fmt.Errorf("%s answers %d without %q: %s", url, status, want, text)
 		}
-
-		if time.Now().After(end) {
-			t.Fatalf("%s answers %d without %q: %s", url, status, want, text)
-		}
-	}
+		return nil
+	})
 }
 
 func TestNoticeIsScheduledListedAndHandled(t *testing.T) {
@@ -156,12 +155,70 @@ func TestClientsNeedTheirTokens(t *testing.T) {
 	}
 
 	awaitText(t, s.URL+"/v1/notices", token, `"items"`)
+	awaitText(t, s.URL+"/v1/recurrences", token, `"items"`)
 	if status, text := call(t, "POST", s.URL+"/v1/notices", token, `{"key": "a:b:c:1"}`); status != http.StatusForbidden {
 		t.Errorf("schedule with the role read: %d %s", status, text)
 	}
 	if status, text := call(t, "GET", s.URL+"/ui/notices", "", ""); status == http.StatusOK && !strings.Contains(text, "password") {
 		t.Errorf("the pages without a session: %d %s", status, text)
 	}
+}
+
+// The address behind a trusted proxy is that of the caller in the audit.
+func TestTrustedProxyNamesItsCaller(t *testing.T) {
+	w := newWorker(t, worker.Options{})
+	w.Handle("shop:orders:close", func(context.Context, *worker.Notice) error { return nil })
+	h, err := Handler(w, Options{Clients: []Client{{Name: "ops", Token: token, Role: "admin"}},
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	s := httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {
+		r.Header.Set("X-Forwarded-For", "192.0.2.9") // as a proxy in front of the handler does
+		h.ServeHTTP(a, r)
+	}))
+	defer s.Close()
+	if status, text := call(t, "POST", s.URL+"/v1/routes/shop:orders:close/pause", token, ""); status != http.StatusOK {
+		t.Fatalf("%d %s", status, text)
+	}
+
+	awaitText(t, s.URL+"/v1/audit", token, `"192.0.2.9"`)
+}
+
+func TestMetricsAreServedToClientsWithoutPrefix(t *testing.T) {
+	w := newWorker(t, worker.Options{})
+	figures := http.HandlerFunc(func(a http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(a, "orders_total 1\n") })
+	other := strings.Repeat("x", 32)
+	h, err := Handler(w, Options{Metrics: figures, Clients: []Client{{Name: "ops", Token: token, Role: "read"},
+		{Name: "shop", Token: other, Role: "read", Prefix: "shop"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	s := httptest.NewServer(h)
+	defer s.Close()
+	for bearer, want := range map[string]int{"": http.StatusUnauthorized, other: http.StatusForbidden, token: http.StatusOK} {
+		status, text := call(t, "GET", s.URL+"/metrics", bearer, "")
+		if status != want || strings.Contains(text, "orders_total") != (want == 200) {
+			t.Errorf("%d %s, want %d", status, text, want)
+		}
+	}
+}
+
+// The checks of doctor run with the worker's options: they find its Redis and namespace.
+func TestDoctorPageShowsTheChecks(t *testing.T) {
+	w := newWorker(t, worker.Options{})
+	w.Handle("shop:orders:close", func(context.Context, *worker.Notice) error { return nil })
+	h, err := Handler(w, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	s := httptest.NewServer(h)
+	defer s.Close()
+	awaitText(t, s.URL+"/ui/doctor", "", "every notice has a configured prefix")
+	awaitText(t, s.URL+"/ui/doctor", "", "no running worker handles prefix shop:orders:close")
 }
 
 // Without clients, another machine must not reach the API.
@@ -187,13 +244,17 @@ func TestWithoutClientsOnlyLoopbackIsAnswered(t *testing.T) {
 func TestWrongOptionsAreErrors(t *testing.T) {
 	w := newWorker(t, worker.Options{})
 	for want, list := range map[string][]Client{
-		"TOKEN: (not shown)": {{Name: "ops", Token: "short", Role: "read"}},
-		"ROLE":               {{Name: "ops", Token: token, Role: "root"}},
-		"is the token of":    {{Name: "a", Token: token, Role: "read"}, {Name: "b", Token: token, Role: "read"}},
-		"[0].Name":           {{Token: token, Role: "read"}},
+		"[0].Token: (not shown)":                 {{Name: "ops", Token: "short", Role: "read"}},
+		"[0].Token: is missing; want a token; ":  {{Name: "ops", Role: "read"}},
+		`[0].Role="root"`:                        {{Name: "ops", Token: token, Role: "root"}},
+		`[0].Rate="often"`:                       {{Name: "ops", Token: token, Role: "read", Rate: "often"}},
+		"[1].Token: (not shown) is the token of": {{Name: "a", Token: token, Role: "read"}, {Name: "b", Token: token, Role: "read"}},
+		"[0].Name":                               {{Token: token, Role: "read"}},
+		`Options.Clients="a b"`:                  {{Name: "a b", Token: token, Role: "read"}},
 	} {
-		if _, err := Handler(w, Options{Clients: list}); !errors.Is(err, worker.ErrConfig) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want ErrConfig with %q", err, want)
+		_, err := Handler(w, Options{Clients: list})
+		if !errors.Is(err, worker.ErrConfig) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "NOTIFIER_") {
+			t.Errorf("%v, want ErrConfig with %q and no variable", err, want)
 		}
 	}
 

@@ -9,11 +9,11 @@ import javax.crypto.spec.SecretKeySpec;
 import static java.nio.charset.StandardCharsets.UTF_8;
 
 class Receiver {
-    // id: done. A database keeps them for some days, in the transaction of the work.
+    // key: done. A database keeps them for some days, in the transaction of the work.
     static final ConcurrentMap<String, Boolean> events = new ConcurrentHashMap<>();
 
     static boolean valid(Headers headers, byte[] body) throws GeneralSecurityException {
-        String id = header(headers, "id"), at = header(headers, "timestamp");
+        String id = header(headers, "webhook-id"), at = header(headers, "webhook-timestamp");
         if (!at.matches("\\d{1,15}") || Math.abs(System.currentTimeMillis() / 1000 - Long.parseLong(at)) > 300) return false;
         boolean right = false;
         for (String secret : System.getenv("WEBHOOK_SECRET").split(",")) {
@@ -23,13 +23,13 @@ class Receiver {
             mac.init(new SecretKeySpec(key, "HmacSHA256"));
             mac.update((id + "." + at + ".").getBytes(UTF_8));
             byte[] want = ("v1," + Base64.getEncoder().encodeToString(mac.doFinal(body))).getBytes(UTF_8);
-            for (String given : header(headers, "signature").split(" ")) right |= MessageDigest.isEqual(want, given.getBytes(UTF_8));
+            for (String given : header(headers, "webhook-signature").split(" ")) right |= MessageDigest.isEqual(want, given.getBytes(UTF_8));
         }
         return right;
     }
 
     static String header(Headers headers, String name) {
-        return Objects.requireNonNullElse(headers.getFirst("webhook-" + name), "");
+        return Objects.requireNonNullElse(headers.getFirst(name), "");
     }
 
     static void work(String event) { // a JSON library reads it
@@ -39,17 +39,17 @@ class Receiver {
     /** Returns the status of the answer. */
     static int receive(Headers headers, byte[] body) throws GeneralSecurityException {
         if (!valid(headers, body)) return 401;
-        String id = header(headers, "id");
-        Boolean done = events.putIfAbsent(id, false);
+        String key = header(headers, "webhook-id") + "#" + header(headers, "notifier-resend"); // a resend is to be processed again
+        Boolean done = events.putIfAbsent(key, false);
         if (done != null) return done ? 200 : 409; // 409: the same event is being processed, and is sent again later
         try {
             work(new String(body, UTF_8));
-        } catch (RuntimeException e) {
+        } catch (RuntimeException | Error e) {
             System.out.println("failed " + e);
-            events.remove(id); // the next attempt does the work again
+            events.remove(key); // the next attempt does the work again
             return 500;
         }
-        events.put(id, true);
+        events.put(key, true);
         return 200;
     }
 

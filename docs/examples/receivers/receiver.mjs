@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 
 const secrets = process.env.WEBHOOK_SECRET.split(",").map((s) => Buffer.from(s.replace("whsec_", ""), "base64"));
 if (secrets.some((s) => s.length < 24)) throw new Error("want secrets of 24 bytes or more");
-const events = new Map(); // id: done. A database keeps them for some days, in the transaction of the work.
+const events = new Map(); // key: done. A database keeps them for some days, in the transaction of the work.
 
 function valid(headers, body) {
   const [id, at, signatures] = ["id", "timestamp", "signature"].map((name) => headers["webhook-" + name] ?? "");
@@ -26,17 +26,17 @@ async function work(event) {
 // Returns the status of the answer.
 async function receive(headers, body) {
   if (!valid(headers, body)) return 401;
-  const id = headers["webhook-id"];
-  if (events.has(id)) return events.get(id) ? 200 : 409; // 409: the same event is being processed, and is sent again later
-  events.set(id, false);
+  const key = headers["webhook-id"] + "#" + (headers["notifier-resend"] ?? ""); // a resend is to be processed again
+  if (events.has(key)) return events.get(key) ? 200 : 409; // 409: the same event is being processed, and is sent again later
+  events.set(key, false);
   try {
     await work(JSON.parse(body.toString("utf8")));
   } catch (error) {
     console.log("failed", error);
-    events.delete(id); // the next attempt does the work again
+    events.delete(key); // the next attempt does the work again
     return 500;
   }
-  events.set(id, true);
+  events.set(key, true);
   return 200;
 }
 

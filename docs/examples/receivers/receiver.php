@@ -28,27 +28,30 @@ function work(array $event): void
 }
 
 /** Returns the status of the answer. */
-function receive(string $id, string $at, string $signatures, string $body): int
+function receive(string $id, string $resend, string $at, string $signatures, string $body): int
 {
     if (!valid($id, $at, $signatures, $body)) {
         return 401;
     }
-    // A folder for each event. A database keeps them for some days, in the transaction of the work.
-    $event = (getenv('EVENTS') ?: sys_get_temp_dir()) . '/' . hash('sha256', $id);
-    if (!@mkdir($event)) {
-        return file_exists("$event/done") ? 200 : 409; // 409: the same event is being processed, and is sent again later
+    // A locked file for each event, and for each resend of it. A database keeps them for some days, in the transaction of the work.
+    $event = fopen((getenv('EVENTS') ?: sys_get_temp_dir()) . '/' . hash('sha256', "$id#$resend"), 'c+');
+    if (!flock($event, LOCK_EX | LOCK_NB)) {
+        return 409; // the same event is being processed, and is sent again later
+    }
+    if (fgets($event) === 'done') {
+        return 200;
     }
     try {
         work(json_decode($body, true, 512, JSON_THROW_ON_ERROR));
     } catch (Throwable $error) {
         file_put_contents('php://stderr', "failed {$error->getMessage()}\n");
-        rmdir($event); // the next attempt does the work again
-        return 500;
+        return 500; // the next attempt does the work again
     }
-    touch("$event/done");
-    return 200;
+    fwrite($event, 'done');
+    return fclose($event) ? 200 : 500;
 }
 
 $body = file_get_contents('php://input', false, null, 0, (1 << 20) + 1);
-$header = fn (string $name): string => $_SERVER['HTTP_WEBHOOK_' . $name] ?? '';
-http_response_code(strlen($body) > 1 << 20 ? 413 : receive($header('ID'), $header('TIMESTAMP'), $header('SIGNATURE'), $body));
+$header = fn (string $name): string => $_SERVER['HTTP_' . $name] ?? '';
+[$id, $resend, $at, $signatures] = array_map($header, ['WEBHOOK_ID', 'NOTIFIER_RESEND', 'WEBHOOK_TIMESTAMP', 'WEBHOOK_SIGNATURE']);
+http_response_code(strlen($body) > 1 << 20 ? 413 : receive($id, $resend, $at, $signatures, $body));

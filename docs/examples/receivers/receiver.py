@@ -5,7 +5,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 SECRETS = [base64.b64decode(s.removeprefix("whsec_")) for s in os.environ["WEBHOOK_SECRET"].split(",")]
 assert all(len(s) >= 24 for s in SECRETS), "want secrets of 24 bytes or more"
 LIMIT = 1 << 20  # bytes of a body
-events, lock = {}, threading.Lock()  # id: done. A database keeps them for some days, in the transaction of the work.
+events, lock = {}, threading.Lock()  # key: done. A database keeps them for some days, in the transaction of the work.
 
 
 def valid(headers, body):
@@ -29,18 +29,18 @@ def receive(headers, body):
     """Returns the status of the answer."""
     if not valid(headers, body):
         return 401
-    id = headers["webhook-id"]
+    key = headers["webhook-id"] + "#" + headers.get("notifier-resend", "")  # a resend is to be processed again
     with lock:
-        if id in events:
-            return 200 if events[id] else 409  # 409: the same event is being processed, and is sent again later
-        events[id] = False
+        if key in events:
+            return 200 if events[key] else 409  # 409: the same event is being processed, and is sent again later
+        events[key] = False
     try:
         work(json.loads(body))
     except Exception as error:
         print("failed", error, flush=True)
-        del events[id]  # the next attempt does the work again
+        del events[key]  # the next attempt does the work again
         return 500
-    events[id] = True
+    events[key] = True
     return 200
 
 

@@ -43,17 +43,42 @@ class Verify {
         return fresh(headers.get("wechatpay-timestamp")) && rsaFits(publicPem, text, headers.get("wechatpay-signature"));
     }
 
-    static boolean alipay(String publicPem, Map<String, String> headers, byte[] body) throws GeneralSecurityException {
+    static TreeMap<String, String> form(byte[] body) { // null if a field is given twice
         var form = new TreeMap<String, String>();
         for (String field : new String(body, StandardCharsets.UTF_8).split("&")) {
             String[] pair = field.split("=", 2);
             String name = URLDecoder.decode(pair[0], StandardCharsets.UTF_8);
-            if (form.put(name, URLDecoder.decode(pair.length > 1 ? pair[1] : "", StandardCharsets.UTF_8)) != null) return false;
+            if (form.put(name, URLDecoder.decode(pair.length > 1 ? pair[1] : "", StandardCharsets.UTF_8)) != null) return null;
         }
-        String sign = form.remove("sign");
+        return form;
+    }
+
+    static boolean alipay(String publicPem, Map<String, String> headers, byte[] body) throws GeneralSecurityException {
+        var form = form(body);
+        String sign = form == null ? null : form.remove("sign");
         if (sign == null || !"RSA2".equals(form.remove("sign_type"))) return false;
         var parts = new ArrayList<String>();
         form.forEach((name, value) -> parts.add(name + "=" + value));
         return rsaFits(publicPem, String.join("&", parts).getBytes(StandardCharsets.UTF_8), sign);
+    }
+
+    // Of forms; a JSON object needs a parser that keeps numbers as they are written.
+    static boolean sorted(String key, byte[] body, boolean jeepay) throws GeneralSecurityException {
+        var form = form(body);
+        String sign = form == null ? null : form.remove("sign");
+        if (sign == null) return false;
+        var pairs = new ArrayList<String>(); // in the order of the names
+        form.forEach((name, value) -> { if (!value.isEmpty()) pairs.add(name + "=" + value + "&"); });
+        if (jeepay) pairs.sort(String.CASE_INSENSITIVE_ORDER);
+        byte[] text = (String.join("", pairs) + "key=" + key).getBytes(StandardCharsets.UTF_8), sum;
+        if ("HMAC-SHA256".equals(form.get(jeepay ? "signType" : "sign_type"))) {
+            Mac mac = Mac.getInstance("HmacSHA256");
+            mac.init(new SecretKeySpec(key.getBytes(StandardCharsets.UTF_8), "HmacSHA256"));
+            sum = mac.doFinal(text);
+        } else {
+            sum = MessageDigest.getInstance("MD5").digest(text);
+        }
+        byte[] want = HexFormat.of().withUpperCase().formatHex(sum).getBytes(StandardCharsets.UTF_8);
+        return MessageDigest.isEqual(want, sign.getBytes(StandardCharsets.UTF_8));
     }
 }

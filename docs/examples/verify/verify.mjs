@@ -1,4 +1,4 @@
-import { createHmac, createVerify, timingSafeEqual } from "node:crypto";
+import { createHash, createHmac, createVerify, timingSafeEqual } from "node:crypto";
 
 const fresh = (seconds) => Math.abs(Date.now() / 1000 - Number(seconds)) <= 300;
 
@@ -25,3 +25,18 @@ export function alipay(publicPem, headers, body) {
   names.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
   return rsaFits(publicPem, Buffer.from(names.map((k) => `${k}=${form.get(k)}`).join("&")), form.get("sign"));
 }
+
+// Of forms; a JSON object needs a parser that keeps numbers as they are written.
+export function sortedFields(key, headers, body, jeepay = false) {
+  const fields = [...new URLSearchParams(body.toString("utf8"))];
+  const form = new Map(fields);
+  if (form.size !== fields.length || !form.has("sign")) return false;
+  const order = (k) => Buffer.from(jeepay ? k.toLowerCase() + "=" : k);
+  const names = [...form.keys()].filter((k) => k !== "sign" && form.get(k) !== "").sort((a, b) => Buffer.compare(order(a), order(b)));
+  const text = names.map((k) => `${k}=${form.get(k)}`).join("&") + "&key=" + key;
+  const hash = form.get(jeepay ? "signType" : "sign_type") === "HMAC-SHA256" ? createHmac("sha256", key) : createHash("md5");
+  const want = Buffer.from(hash.update(text).digest("hex").toUpperCase()), given = Buffer.from(form.get("sign"));
+  return given.length === want.length && timingSafeEqual(given, want);
+}
+
+export const sortedJeepay = (key, headers, body) => sortedFields(key, headers, body, true);

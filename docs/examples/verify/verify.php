@@ -23,13 +23,18 @@ function wechatpay(string $publicPem, array $headers, string $body): bool {
     return fresh($headers['wechatpay-timestamp']) && rsa_fits($publicPem, $text, $headers['wechatpay-signature']);
 }
 
-function alipay(string $publicPem, array $headers, string $body): bool {
+function form(string $body): ?array { // null if a field is given twice
     $form = [];
     foreach (explode('&', $body) as $field) { // $_POST would change names with dots and blanks
         [$name, $value] = array_map('urldecode', explode('=', $field, 2) + [1 => '']);
-        if (isset($form[$name])) return false;
+        if (isset($form[$name])) return null;
         $form[$name] = $value;
     }
+    return $form;
+}
+
+function alipay(string $publicPem, array $headers, string $body): bool {
+    $form = form($body);
     if (($form['sign_type'] ?? '') !== 'RSA2' || !isset($form['sign'])) return false;
     $sign = $form['sign'];
     unset($form['sign'], $form['sign_type']);
@@ -37,4 +42,21 @@ function alipay(string $publicPem, array $headers, string $body): bool {
     $parts = [];
     foreach ($form as $name => $value) $parts[] = "$name=$value";
     return rsa_fits($publicPem, implode('&', $parts), $sign);
+}
+
+// Of forms; a JSON object needs a parser that keeps numbers as they are written.
+function sorted_fields(string $key, array $headers, string $body, bool $jeepay = false): bool {
+    $form = form($body);
+    if (!isset($form['sign'])) return false;
+    $order = fn ($name) => $jeepay ? strtolower("$name=") : (string) $name;
+    uksort($form, fn ($a, $b) => strcmp($order($a), $order($b)));
+    $text = '';
+    foreach ($form as $name => $value) if ($name !== 'sign' && $value !== '') $text .= "$name=$value&";
+    $hmac = ($form[$jeepay ? 'signType' : 'sign_type'] ?? '') === 'HMAC-SHA256';
+    $want = $hmac ? hash_hmac('sha256', "{$text}key=$key", $key) : md5("{$text}key=$key");
+    return hash_equals(strtoupper($want), $form['sign']);
+}
+
+function sorted_jeepay(string $key, array $headers, string $body): bool {
+    return sorted_fields($key, $headers, $body, true);
 }

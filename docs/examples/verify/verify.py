@@ -1,4 +1,4 @@
-import base64, hashlib, hmac, time
+import base64, hashlib, hmac, json, time
 from urllib.parse import parse_qsl
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
@@ -33,3 +33,22 @@ def alipay(public_pem, headers, body):
         return False
     text = "&".join(f"{k}={form[k]}" for k in sorted(form) if k not in ("sign", "sign_type"))
     return rsa_fits(public_pem, text.encode(), form["sign"])
+
+def sorted_fields(key, headers, body, jeepay=False):
+    pairs = parse_qsl(body.decode(), keep_blank_values=True)
+    if body.lstrip().startswith(b"{"):  # numbers and bools as they are written
+        pairs = json.loads(body, object_pairs_hook=list, parse_int=str, parse_float=str)
+        pairs = [(k, {True: "true", False: "false", None: ""}.get(v, v)) for k, v in pairs]
+    fields = dict(pairs)
+    if len(fields) != len(pairs) or "sign" not in fields:
+        return False
+    order = (lambda k: k.lower() + "=") if jeepay else str
+    text = "&".join(f"{k}={fields[k]}" for k in sorted(fields, key=order) if k != "sign" and fields[k] != "") + "&key=" + key
+    if fields.get("signType" if jeepay else "sign_type") == "HMAC-SHA256":
+        want = hmac.new(key.encode(), text.encode(), hashlib.sha256)
+    else:
+        want = hashlib.md5(text.encode())
+    return hmac.compare_digest(want.hexdigest().upper(), fields["sign"])
+
+def sorted_jeepay(key, headers, body):
+    return sorted_fields(key, headers, body, jeepay=True)

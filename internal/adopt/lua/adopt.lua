@@ -4,7 +4,7 @@
 -- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "0" = do not check the timers again (in a cluster)
 --       5 "1" = keep settled notices
 --       6 the argument of handover.lua, "" = there is no history
---       then for each key 7: key, operation, digest, expire, shadow, made, record's tail
+--       then for each key 7: key, operation, digest, expire, shadow, made, tail of the record
 --         operation  a  a new notice, due when the timer has expired; replaces an older notice
 --                    m  the pending notice moves to the timer's expiry
 --                    c  the pending notice is cancelled
@@ -13,9 +13,10 @@
 --         expire     Unix ms of the timer in peek.lua's reply
 --         shadow     score in peek.lua's reply, "" = not pending
 --         made       generation of the notice in peek.lua's reply, 0 = none
+--         tail       of m: when the notice expires now, in Unix ms, "" = never
 -- Reply {now us, answer…}: 1 done, 0 = timer or notice have changed since peek.lua: check again
 --       or the error CLOCK <Unix s> of store/lua/lib/epoch.lua
--- PARTS score record head order order/marks order/places order/finish held handover clock generation successor replace epoch finalize wake
+-- PARTS score record head order order/marks order/places order/finish held handover clock generation successor ends lasting expiring replace epoch finalize wake
 -- Bound the number of keys.
 -- A timer that has expired since peek.lua is adopted with the value read then. If its event came first, the notice of that event has
 -- no body. Its body is added, unless the notice is claimed.
@@ -63,15 +64,18 @@ for i = 7, #ARGV, 7 do
       replace(KEYS, 1, ARGV[1], key, old, nil, old and not filled and hand)
       redis.call('HSET', KEYS[2], key, '{"due":' .. text .. ',"made":' .. string.format('%.0f', successor(old)) .. tail)
     elseif op == 'm' then
+      if tail ~= '' then old = lasting(old or '', tail) end
       local changed = dated(old or '', text, true)
       if changed then redis.call('HSET', KEYS[2], key, changed) end
     else
-      finalize(q, key, '.5')
+      finalize(q, key, old, '.5')
       if hand then hand('c', key, old or '') end
     end
     if op ~= 'c' then
       if due <= now then text = text .. '.5' end
       redis.call('ZADD', KEYS[1], text, key)
+      local till = ends(op == 'a' and '{"due":0,"made":0' .. tail or old)
+      if till then watch(KEYS[1], key, till) end
       if due < earliest then earliest = due end
     end
   end
@@ -80,4 +84,5 @@ end
 if hand then hand() end
 if q and q.finish() then earliest = now end
 wake(earliest, KEYS[1], ARGV[2], ARGV[3])
+alarm(KEYS[1], ARGV[2], ARGV[3])
 return reply

@@ -2,15 +2,15 @@ package enginetest
 
 import (
 	"context"
-	"notifier/internal/holds"
+	"notifier/internal/receivers"
 	"time"
 
 	"notifier/internal/audit"
 	"notifier/internal/fleet"
+	"notifier/internal/jobs"
 	"notifier/internal/notice"
-	"notifier/internal/redirect"
 	"notifier/internal/store"
-	"notifier/internal/tap"
+	"notifier/internal/tracing"
 	"notifier/internal/wire"
 )
 
@@ -83,13 +83,13 @@ func (e *Engine) Fire(ctx context.Context, key string) (store.Change, error) {
 }
 
 // Redrive schedules a dead letter again.
-func (e *Engine) Redrive(ctx context.Context, key string) (store.Change, error) {
-	return attempt(e, func() (store.Change, error) { return e.Engine.Redrive(ctx, key) }, done)
+func (e *Engine) Redrive(ctx context.Context, key string, x notice.Expiry) (store.Change, error) {
+	return attempt(e, func() (store.Change, error) { return e.Engine.Redrive(ctx, key, x) }, done)
 }
 
 // Resend sends a delivered or dead notice once more.
-func (e *Engine) Resend(ctx context.Context, key, id string, ending int) (store.Change, error) {
-	return attempt(e, func() (store.Change, error) { return e.Engine.Resend(ctx, key, id, ending) }, done)
+func (e *Engine) Resend(ctx context.Context, key, id string, ending int, x notice.Expiry) (store.Change, error) {
+	return attempt(e, func() (store.Change, error) { return e.Engine.Resend(ctx, key, id, ending, x) }, done)
 }
 
 // Reschedule gives a notice another due time.
@@ -127,12 +127,12 @@ func (e *Engine) AmendAll(ctx context.Context, b store.Bulk) (store.Amends, erro
 }
 
 // PauseReceiver pauses a receiver.
-func (e *Engine) PauseReceiver(ctx context.Context, client string, r holds.Receiver, until time.Time, over time.Duration) error {
+func (e *Engine) PauseReceiver(ctx context.Context, client string, r receivers.Receiver, until time.Time, over time.Duration) error {
 	return e.turn(1, func() error { return e.Engine.PauseReceiver(ctx, client, r, until, over) })
 }
 
 // ResumeReceiver resumes a receiver.
-func (e *Engine) ResumeReceiver(ctx context.Context, r holds.Receiver, over time.Duration) (paused bool, err error) {
+func (e *Engine) ResumeReceiver(ctx context.Context, r receivers.Receiver, over time.Duration) (paused bool, err error) {
 	err = e.turn(1, func() (err error) {
 		paused, err = e.Engine.ResumeReceiver(ctx, r, over)
 		return err
@@ -141,12 +141,12 @@ func (e *Engine) ResumeReceiver(ctx context.Context, r holds.Receiver, over time
 }
 
 // LimitReceiver limits a host.
-func (e *Engine) LimitReceiver(ctx context.Context, client string, l holds.Limit) error {
+func (e *Engine) LimitReceiver(ctx context.Context, client string, l receivers.Limit) error {
 	return e.turn(1, func() error { return e.Engine.LimitReceiver(ctx, client, l) })
 }
 
 // Holds returns the pauses and limits.
-func (e *Engine) Holds(ctx context.Context) (t *holds.Table, err error) {
+func (e *Engine) Holds(ctx context.Context) (t *receivers.HoldTable, err error) {
 	err = e.turn(0, func() (err error) {
 		t, err = e.Engine.Holds(ctx)
 		return err
@@ -260,7 +260,7 @@ func (e *Engine) DropLink(ctx context.Context, client, id string) error {
 }
 
 // OpenTap opens a tap.
-func (e *Engine) OpenTap(ctx context.Context, client, prefix string) (t *tap.Tap, err error) {
+func (e *Engine) OpenTap(ctx context.Context, client, prefix string) (t *tracing.Tap, err error) {
 	err = e.turn(0, func() error {
 		t, err = e.Engine.OpenTap(ctx, client, prefix)
 		return err
@@ -269,40 +269,50 @@ func (e *Engine) OpenTap(ctx context.Context, client, prefix string) (t *tap.Tap
 }
 
 // MakeRedirect starts a redirect.
-func (e *Engine) MakeRedirect(ctx context.Context, rule redirect.Rule, client string) (redirect.Redirect, error) {
-	return attempt(e, func() (redirect.Redirect, error) { return e.Engine.MakeRedirect(ctx, rule, client) },
-		func(redirect.Redirect) int { return 1 })
+func (e *Engine) MakeRedirect(ctx context.Context, rule jobs.Rule, client string) (jobs.Job, error) {
+	return attempt(e, func() (jobs.Job, error) { return e.Engine.MakeRedirect(ctx, rule, client) },
+		func(jobs.Job) int { return 1 })
 }
 
 // PlanRedirect counts the notices of a redirect.
-func (e *Engine) PlanRedirect(ctx context.Context, rule redirect.Rule) (redirect.Plan, error) {
-	return attempt(e, func() (redirect.Plan, error) { return e.Engine.PlanRedirect(ctx, rule) }, nil)
+func (e *Engine) PlanRedirect(ctx context.Context, rule jobs.Rule) (jobs.JobPlan, error) {
+	return attempt(e, func() (jobs.JobPlan, error) { return e.Engine.PlanRedirect(ctx, rule) }, nil)
+}
+
+// MakeJob starts a job.
+func (e *Engine) MakeJob(ctx context.Context, r jobs.Job) (jobs.Job, error) {
+	return attempt(e, func() (jobs.Job, error) { return e.Engine.MakeJob(ctx, r) }, func(jobs.Job) int { return 1 })
+}
+
+// PlanJob counts the notices of a job.
+func (e *Engine) PlanJob(ctx context.Context, r jobs.Job) (jobs.JobPlan, error) {
+	return attempt(e, func() (jobs.JobPlan, error) { return e.Engine.PlanJob(ctx, r) }, nil)
 }
 
 // Redirects lists the redirects.
-func (e *Engine) Redirects(ctx context.Context) ([]redirect.Redirect, error) {
-	return attempt(e, func() ([]redirect.Redirect, error) { return e.Engine.Redirects(ctx) }, nil)
+func (e *Engine) Redirects(ctx context.Context) ([]jobs.Job, error) {
+	return attempt(e, func() ([]jobs.Job, error) { return e.Engine.Redirects(ctx) }, nil)
 }
 
 // ReadRedirect reads a redirect.
-func (e *Engine) ReadRedirect(ctx context.Context, id string) (redirect.Redirect, error) {
-	return attempt(e, func() (redirect.Redirect, error) { return e.Engine.ReadRedirect(ctx, id) }, nil)
+func (e *Engine) ReadRedirect(ctx context.Context, id string) (jobs.Job, error) {
+	return attempt(e, func() (jobs.Job, error) { return e.Engine.ReadRedirect(ctx, id) }, nil)
 }
 
 // StopRedirect stops a redirect.
-func (e *Engine) StopRedirect(ctx context.Context, id string) (r redirect.Redirect, ok bool, err error) {
-	r, err = attempt(e, func() (r redirect.Redirect, err error) {
+func (e *Engine) StopRedirect(ctx context.Context, id string) (r jobs.Job, ok bool, err error) {
+	r, err = attempt(e, func() (r jobs.Job, err error) {
 		r, ok, err = e.Engine.StopRedirect(ctx, id)
 		return r, err
-	}, func(redirect.Redirect) int { return 1 })
+	}, func(jobs.Job) int { return 1 })
 	return r, ok, err
 }
 
 // ResumeRedirect continues a redirect.
-func (e *Engine) ResumeRedirect(ctx context.Context, id string) (r redirect.Redirect, ok bool, err error) {
-	r, err = attempt(e, func() (r redirect.Redirect, err error) {
+func (e *Engine) ResumeRedirect(ctx context.Context, id string) (r jobs.Job, ok bool, err error) {
+	r, err = attempt(e, func() (r jobs.Job, err error) {
 		r, ok, err = e.Engine.ResumeRedirect(ctx, id)
 		return r, err
-	}, func(redirect.Redirect) int { return 1 })
+	}, func(jobs.Job) int { return 1 })
 	return r, ok, err
 }

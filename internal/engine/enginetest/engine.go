@@ -12,10 +12,9 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
-	"notifier/internal/redistest"
 	"notifier/internal/route"
-	"notifier/internal/stats"
-	"notifier/internal/tap"
+	"notifier/internal/testkit"
+	"notifier/internal/tracing"
 	"notifier/internal/wire"
 )
 
@@ -24,14 +23,14 @@ type Engine struct {
 	*engine.Engine
 	t     testing.TB
 	table *route.Table
-	redis *redistest.Server
+	redis *testkit.Redis
 	conn  *wire.Conn
 	space keys.Space
-	taps  *tap.Publisher
+	taps  *tracing.Publisher
 
 	mu      sync.Mutex
 	fail    error
-	ready   *stats.Readiness
+	ready   *fleet.Readiness
 	missing []wire.Lost
 	answer  string // of receivers
 	changes int
@@ -46,14 +45,14 @@ const startTimeout = 30 * time.Second
 // New runs an engine on an empty database until the test ends.
 func New(t testing.TB, table *route.Table) *Engine {
 	t.Helper()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	conn, err := wire.Open(wire.Address{URL: srv.URL()})
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	e := &Engine{t: t, table: table, redis: srv, conn: conn, space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, answer: "ok",
-		taps: tap.NewPublisher(tap.PublisherOptions{Logger: zap.NewNop()})}
+		taps: tracing.NewPublisher(tracing.PublisherOptions{Logger: zap.NewNop()})}
 	e.Engine = engine.New(engine.Options{Conn: conn, Space: e.space, Routes: table, Instance: "test", Grace: time.Hour, Limits: "fleet",
 		Takeover: 3 * time.Second, Metrics: metrics.New(metrics.Options{Routes: table.All()}), Retention: time.Hour, Retain: 100_000,
 		ConfigureRedis: true, Drain: time.Second, Taps: e.taps, Logger: zap.NewNop()})
@@ -79,7 +78,7 @@ func New(t testing.TB, table *route.Table) *Engine {
 }
 
 // Copied publishes a copy of an attempt for taps, and reports whether there is one for its key.
-func (e *Engine) Copied(c *tap.Copy) bool {
+func (e *Engine) Copied(c *tracing.Copy) bool {
 	if !e.taps.Wants(c.Key) || !e.taps.Take(c.Key) {
 		return false
 	}
@@ -116,14 +115,14 @@ func (e *Engine) Answers(text string) {
 }
 
 // SetReady sets the result of Ready.
-func (e *Engine) SetReady(r stats.Readiness) {
+func (e *Engine) SetReady(r fleet.Readiness) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ready = &r
 }
 
 // Ready is the engine's readiness, or that of SetReady.
-func (e *Engine) Ready(ctx context.Context) stats.Readiness {
+func (e *Engine) Ready(ctx context.Context) fleet.Readiness {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ready != nil {

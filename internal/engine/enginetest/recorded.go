@@ -6,7 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/stats"
+	"notifier/internal/fleet"
 )
 
 // Record records a prefix for workers, as a number of workers would that handle it.
@@ -36,8 +36,8 @@ func (e *Engine) Record(prefix string, workers int) {
 }
 
 // Recorded returns the recorded prefixes.
-func (e *Engine) Recorded(ctx context.Context) ([]stats.Recorded, error) {
-	return attempt(e, func() ([]stats.Recorded, error) { return e.Engine.Recorded(ctx) }, nil)
+func (e *Engine) Recorded(ctx context.Context) ([]fleet.Recorded, error) {
+	return attempt(e, func() ([]fleet.Recorded, error) { return e.Engine.Recorded(ctx) }, nil)
 }
 
 // Release releases a prefix.

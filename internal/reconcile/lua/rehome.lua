@@ -8,7 +8,7 @@
 --       that key. d and r do nothing unless both generations match. A claimed notice stays for a later call, because its holder
 --       settles it under the old prefix.
 -- A held notice is released, because its new route may have another receiver: see store/lua/lib/release.lua.
--- PARTS score record head clock order order/marks order/places order/finish held release
+-- PARTS score record head clock order order/marks order/places order/finish held release ends expiring
 -- Bound the keys given.
 local moved, reply, freed = 0, {0}, {}
 local from, to = order(KEYS[1], t), order(KEYS[5], t)
@@ -41,6 +41,7 @@ for i = 2, #ARGV, 2 do
     if go then
       if op == 'r' then
         unhold(KEYS[5], key, paused)
+        if ends(other) then watch(KEYS[5], key, nil) end
         for z = 5, 8 do
           if z ~= 6 then redis.call('ZREM', KEYS[z], key) end
         end
@@ -51,6 +52,10 @@ for i = 2, #ARGV, 2 do
         local score = z ~= 2 and redis.call('ZSCORE', KEYS[z], key)
         if z == 1 and unhold(KEYS[1], key, score) and record and op ~= 'd' then freed[#freed + 1] = key end
         if score and z == 1 and parked then score = from.score(now, score) end -- in its new place it may start at once
+        if z == 1 and ends(record) then
+          watch(KEYS[1], key, nil)
+          if score and op ~= 'd' then watch(KEYS[5], key, ends(record)) end
+        end
         if score then
           redis.call('ZREM', KEYS[z], key)
           if record and op ~= 'd' then redis.call('ZADD', KEYS[4 + z], score, key) end

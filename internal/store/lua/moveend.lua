@@ -2,7 +2,7 @@
 -- KEYS  1 shadow  2 records  3 dead  4 settled  5 moving  the last: layout
 -- ARGV  1 the batch's number, then the keys of the notices that stay in this shard
 -- Reply {1}, or {0} = the batch is not in transit any more, and nothing was done
--- PARTS score record order order/marks order/places order/finish held hold
+-- PARTS score record order order/marks order/places order/finish held hold ends expiring
 -- Bound the batch.
 local call, match = redis.call, string.match
 local q = order(KEYS[1], call('TIME'))
@@ -15,6 +15,7 @@ for i = 2, #ARGV do
     local at, died, ended, position, pause, record = match(state, '^(%S+) (%S+) ([^ @~]+)@?(%x*)~?(%S*) (.*)$')
     if q and position ~= '' then q.put(key, position) end
     if pause ~= '' then hold(KEYS[1], key, pause, at) end
+    if at ~= '-' and ends(record) then watch(KEYS[1], key, ends(record)) end
     call('HSET', KEYS[2], key, record)
     for z, score in pairs({[1] = at, [3] = died, [4] = ended}) do
       if score ~= '-' then call('ZADD', KEYS[z], score, key) end

@@ -6,7 +6,7 @@
 --       Redis also the timer's value
 -- Reply the keys of the notices that stay in the source; a repeated call has the same reply. Nothing is written if the batch is not in
 --       transit: it was committed, or Redis has lost the export, and its notices are still in the source.
--- PARTS score record head leases order order/marks order/places order/finish held hold clock timer disarm wake
+-- PARTS score record head leases order order/marks order/places order/finish held hold clock timer disarm ends expiring wake
 -- Bound the number of notices.
 -- A notice with the same key can be here only if its producer does not know the source, such as the producer of a plain timer. A
 -- pending notice replaces a finalized one. If both are pending, or dead, both stay. From another node or Redis the same notice can
@@ -55,6 +55,7 @@ for i, key in ipairs(keys) do
     if not put and not same and ended == '-' then reply[#reply + 1] = key end
     if put then gone[#gone + 1] = key end
     if put and waits then unhold(KEYS[1], key, waits) end
+    if put and ends(old) then watch(KEYS[1], key, nil) end
   end
   if put then
     puts[#puts + 1] = key
@@ -66,6 +67,7 @@ for i, key in ipairs(keys) do
       if far and score > now and timed(score) and not arm(ARGV[5], key, math.floor(score), ARGV[arg + 2]) then at = bare(score) end
       if pause ~= '' then hold(KEYS[1], key, pause, at) end
       if score < earliest then earliest = score end
+      if ends(record) then watch(KEYS[1], key, ends(record)) end
     end
     if q and position ~= '' then
       q.put(key, position)
@@ -95,4 +97,5 @@ end
 if q and q.finish() then earliest = now end
 call('HSET', KEYS[#KEYS], from, ARGV[2] .. ' ' .. table.concat(reply, ' '))
 wake(earliest, KEYS[1], ARGV[3], ARGV[4])
+alarm(KEYS[1], ARGV[3], ARGV[4])
 return reply

@@ -7,7 +7,7 @@
 -- Reply {number, held, reported, soon, key, text…}: the batch's number; how many notices stay because they are claimed or their claim
 --       has expired, because they await a report, and because they are due soon; then the arguments of movein.lua. {0} = another
 --       batch is in transit, and nothing was done
--- PARTS score record leases order order/marks order/places order/finish held clock timer disarm
+-- PARTS score record leases order order/marks order/places order/finish held clock timer disarm ends expiring
 -- Bound the keys given; ARGV[4] bytes, exceeded by one record.
 -- A batch is identified by its number, which only grows. Only one batch is in transit at a time, so the target compares the number
 -- with the last one it has imported. The number is at least the time in µs: a Redis that has lost a batch with its number does not
@@ -45,6 +45,7 @@ if #keys > 0 then
         local position = q and q.position(key)
         if q then q.leave(key) end
         local pause = unhold(KEYS[1], key, at[i])
+        if ends(record) then watch(KEYS[1], key, nil) end
         reply[#reply + 1] = (leaves or '-') .. ' ' .. (died[i] or '-') .. ' ' .. (ended[i] or '-') .. (position and '@' .. position or '') ..
           (pause and '~' .. pause or '') .. ' ' .. record
         if near then

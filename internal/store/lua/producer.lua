@@ -29,6 +29,8 @@
 --       6 url, for a route with the target notice; "" or absent otherwise. It is percent-encoded when the notice is claimed
 --       7 audience, the receiver of the notice, if the route signs per audience (NOTIFIER_ROUTE_<NAME>_SIGN_PER=audience): a
 --         notice of such a route without an audience is dead with the reason "invalid" when it is due; "" or absent otherwise
+--       8 when the notice expires: "+<ms>" after its due time or "=<Unix ms>"; "" or absent = never, NOTIFIER_ROUTE_<NAME>_EXPIRES does
+--         not apply
 -- Reply the due time in Unix ms
 --       0 = nothing was written: the key has a notice, or its notice was finalized within NOTIFIER_REPEAT_WINDOW and trimmed
 --       an error = nothing was written: an argument is invalid, the shard is not the key's, no configuration ever had a route
@@ -40,7 +42,7 @@
 
 local function refuse(text) return redis.error_reply('NOTIFIER ' .. text) end
 
-if #KEYS < 4 or #KEYS > 5 or #ARGV < 4 or #ARGV > 7 then return refuse('wants 4 or 5 keys and 4 to 7 arguments') end
+if #KEYS < 4 or #KEYS > 5 or #ARGV < 4 or #ARGV > 8 then return refuse('wants 4 or 5 keys and 4 to 8 arguments') end
 local space, tag, prefix = string.match(KEYS[1], '^(.-):{([%w_.~-]+)}:shadow:(.+)$')
 if not space then return refuse('the first key is not <namespace>:{<tag of the shard>}:shadow:<prefix>') end
 local base = space .. ':{' .. tag .. '}:'
@@ -50,7 +52,7 @@ for i, kind in ipairs(kinds) do
 end
 
 local key, when, mode, body = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local kind, url, audience = ARGV[5] or '', ARGV[6] or '', ARGV[7] or ''
+local kind, url, audience, expires = ARGV[5] or '', ARGV[6] or '', ARGV[7] or '', ARGV[8] or ''
 if KEYS[5] and KEYS[5] ~= key then return refuse('the fifth key is not the first argument') end
 local word = '[%w_.~-]+'
 local app, module, type_, id = string.match(key, '^(' .. word .. '):(' .. word .. '):(' .. word .. '):(' .. word .. ')$')
@@ -65,6 +67,10 @@ if url ~= '' and (#url > 2048 or not string.find(url, '^https?://[^%s%c]+$')) th
   return refuse('the url is not http:// or https:// without white space')
 end
 if #audience > 128 or string.find(audience, '[^%w_.~-]') then return refuse('the audience is not 1 to 128 letters, digits, _ . ~ -') end
+local from, life = string.match(expires, '^([+=])0*([1-9]%d*)$')
+if expires ~= '' and (not from or #life > 15 or from == '+' and tonumber(life) > 315360000000) then
+  return refuse('expires is not +<ms> of at most ten years, or =<Unix ms>')
+end
 
 -- PARTS utf8 json quote
 local tail = ''
@@ -83,6 +89,7 @@ if body ~= '' then
     tail = tail .. ',"text":' .. quote(body)
   end
 end
+if from == '+' then tail = tail .. ',"expires_after":' .. life end
 tail = tail .. '}'
 
 -- The layout that the instances use: nothing is written that no instance would find.
@@ -130,7 +137,7 @@ if redis.call('SISMEMBER', base .. 'routes', prefix) == 0 then
 end
 
 -- The rest is schedule.lua of the service, for one notice. A Redis that has tombstones needs the digest of the key.
--- PARTS score clock generation timer order order/marks order/places order/finish handover replace replace/held replace/record replace/successor wake
+-- PARTS score clock generation timer order order/marks order/places order/finish handover replace replace/held replace/record replace/successor replace/ends wake
 local function schedule(KEYS, ARGV)
 -- SCRIPT schedule
 end
@@ -155,6 +162,7 @@ if redis.call('EXISTS', base .. 'tombstones') == 1 then
 end
 local history = (layout[3] or '0') ~= '0' and layout[3] .. ' -' or ''
 local answer = schedule(names, {base .. 'claim:', space .. ':wake', shard .. ' ' .. prefix, KEYS[5] and '1' or '0', history, digest,
-  key, (mode == 'replace' and 'p' or 'r') .. sign .. string.format('%.0f', tonumber(ms)), tail})[2]
+  key, (mode == 'replace' and 'p' or 'r') .. sign .. string.format('%.0f', tonumber(ms)) .. (from and ' ' .. from .. life or ''), tail})[2]
+if answer == -1 then return refuse('expires before it is due') end
 if type(answer) == 'string' then answer = tonumber(string.match(answer, '^%d+')) end
 return type(answer) == 'number' and answer or 0

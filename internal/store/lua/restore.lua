@@ -8,7 +8,7 @@
 --       {record, shadow, claimed, dead, settled}  exists, nothing was written; scores or "". Under another prefix, a sixth element
 --                                                 is the number of that prefix, from 1
 --       The last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
--- PARTS score record cancelled order order/marks order/places order/finish clock timer wake
+-- PARTS score record cancelled order order/marks order/places order/finish clock timer ends expiring wake
 -- Bound the number of notices.
 -- A cancelled notice, for example a purged one, is replaced by its dead letter if its record is the one that the caller read: the
 -- letter continues that record's count of finalizations. Nothing is added to the outbox, because the history has the death already.
@@ -42,6 +42,8 @@ for i = 5, #ARGV, 6 do
       local timed = arm(ARGV[4], key, due, ARGV[i + 4])
       call('ZADD', KEYS[1], format('%.0f', due) .. (timed and '' or '.5'), key)
       if due < earliest then earliest = due end
+      local till = ends('{"due":0' .. ARGV[i + 5])
+      if till then watch(KEYS[1], key, till) end
     end
     call('HSET', KEYS[2], key, '{"due":' .. format('%.0f', due) .. ARGV[i + 5])
     reply[#reply + 1] = due
@@ -49,5 +51,6 @@ for i = 5, #ARGV, 6 do
 end
 if q and q.finish() then earliest = now end
 wake(earliest, KEYS[1], ARGV[2], ARGV[3])
+alarm(KEYS[1], ARGV[2], ARGV[3])
 if foreign > 0 then reply[#reply + 1] = {'foreign', foreign} end
 return reply

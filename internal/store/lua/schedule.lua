@@ -3,16 +3,18 @@
 -- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 mode of timers
 --       5 the argument of handover.lua, "" = there is no history
 --       6 the digests of all keys (keys.AppendDigest), 12 bytes each
---       then for each notice: key; on duplicate ("r", "k" or "p") with the due time ("+<ms>" from now or "=<unix ms>"); record's tail
+--       then for each notice: key; on duplicate ("r", "k" or "p") with the due time ("+<ms>" from now or "=<unix ms>") and, of one
+--       that expires, " +<ms>" after the due time or " =<unix ms>"; record's tail
 -- Reply {now us, answer…}; an answer is
 --       <due>                                     created
 --       "<due> <made> <score>"                    created, an older notice was replaced; its score in the shadow, "-" = not pending
 --       {record, shadow, claimed, dead, settled}  exists, nothing was written; scores or "". Under another prefix, a sixth element
 --                                                 is the number of that prefix, from 1
+--       -1                                        would expire before it is due, nothing was written
 --       {tombstone}                               was finalized and trimmed earlier, nothing was written
 --       or the error CLOCK <Unix s> of lib/epoch.lua
 --       The last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
--- PARTS score order order/marks order/places order/finish handover clock generation replace replace/held replace/record replace/successor epoch timer wake
+-- PARTS score order order/marks order/places order/finish handover clock generation replace replace/held replace/record replace/successor replace/ends epoch timer wake
 -- Bound the number of notices, at most 1000: the writes are collected into a few commands. If there are tombstones, one more command
 --       for each of their buckets.
 -- A due time in the past becomes now. A notice that is due now gets no timer, because Redis deletes a key with an expiry in the past
@@ -48,6 +50,8 @@ if call('EXISTS', index) == 1 then
 end
 local fields, scores, size = {}, {}, 0
 local written = {}
+local till, watched, soonest -- when the previous notice expires, or nil; the scores and keys of those that do; the first of them
+local expiring
 local last, text, due, begin -- of the previous notice: notices of one call often have the same due time
 local stamp = ',"made":' .. format('%.0f', birth)
 
@@ -56,6 +60,10 @@ local function flush()
     call('HSET', KEYS[2], unpack(fields))
     call('ZADD', KEYS[1], unpack(scores))
     fields, scores, size = {}, {}, 0
+  end
+  if watched then -- as in expiring.lua
+    call('ZADD', expiring, unpack(watched))
+    watched = nil
   end
 end
 
@@ -77,7 +85,11 @@ for n = 1, count do
   else
     if when ~= last then
       last, text = when, sub(when, 3)
-      due = tonumber(text)
+      due, till = tonumber(text), nil
+      if not due then
+        due, till = string.match(text, '^(%d+) (.+)$')
+        due, text = tonumber(due), due
+      end
       if byte(when, 2) == 43 then -- "+"
         due = due > 0 and after + due or now
         text = format('%.0f', due)
@@ -85,9 +97,12 @@ for n = 1, count do
         due, text = now, nowtext
       end
       begin = '{"due":' .. text .. stamp
+      if till then till = tonumber(sub(till, 2)) + (byte(till) == 43 and due or 0) end
     end
     local start, answer, own, was = begin, due, birth, nil
-    if old then
+    if till and till <= due then
+      answer = -1
+    elseif old then
       local k = other[key] or 1
       local sequences = q
       if k > 1 then
@@ -100,13 +115,21 @@ for n = 1, count do
       start = '{"due":' .. text .. ',"made":' .. later
       answer = text .. ' ' .. later .. ' ' .. (was or '-')
     end
-    local score = arm(ARGV[4], key, due, '1', was, true) and text or text .. '.5'
-    fields[size + 1], fields[size + 2] = key, start .. ARGV[i + 2]
-    scores[size + 1], scores[size + 2] = score, key
-    size = size + 2
-    written[key] = true
-    if q then q.enter(key, due, own, n) end
-    if due < earliest then earliest = due end
+    if answer ~= -1 then
+      local score = arm(ARGV[4], key, due, '1', was, true) and text or text .. '.5'
+      if till then
+        watched, expiring = watched or {}, string.gsub(KEYS[1], '}:shadow:', '}:expiring:', 1)
+        watched[#watched + 1], watched[#watched + 2] = format('%.0f', till), key
+        soonest = math.min(soonest or till, till)
+        start = start .. ',"expires":' .. format('%.0f', till)
+      end
+      fields[size + 1], fields[size + 2] = key, start .. ARGV[i + 2]
+      scores[size + 1], scores[size + 2] = score, key
+      size = size + 2
+      written[key] = true
+      if q then q.enter(key, due, own, n) end
+      if due < earliest then earliest = due end
+    end
     reply[n + 1] = answer
   end
 end
@@ -117,5 +140,9 @@ for _, other in pairs(others) do
   if other then other.finish() end
 end
 wake(earliest, KEYS[1], ARGV[2], ARGV[3], written)
+if soonest then
+  local first = call('ZRANGE', expiring, 0, 0, 'WITHSCORES')[2]
+  if tonumber(first) >= soonest then redis.pcall('PUBLISH', ARGV[2], 'expires ' .. first .. ' ' .. ARGV[3]) end
+end
 if foreign > 0 then reply[count + 2] = {'foreign', foreign} end
 return reply

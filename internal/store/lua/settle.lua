@@ -1,7 +1,7 @@
 -- Settles claims of one route and shard.
 -- KEYS  1 shadow  2 records  3 dead  4 settled  then the lists and streams that entries are pushed to
 -- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 mode of timers
---       5 "1" = keep settled notices
+--       5 "1" = keep settled notices; an "e" follows if one of these notices expires
 --       6 the argument of handover.lua, "" = there is no history
 --       7 the number of claims; then their keys; then for each claim, in that order, 4: token, operation, facts, record
 --         operation  d delivered: whole record
@@ -17,7 +17,7 @@
 --                    arguments, with the number of its arguments first
 --         facts      "<score now> <score before> <made> <ms> <number of the next attempt> <cause>", with the scores of win.lua's reply.
 --                    Most claims are settled without parsing them. Cause is the index of a postponed notice's cause, the code of
---                    a dead one's, else 0
+--                    a dead one's, else 0. Of a notice that expires and is scheduled again, the Unix ms of that follow
 -- Reply {now us, answer…}: due ms of a notice that is scheduled again, 0 for a settled one, -1 = the claim is no longer valid and
 --       nothing was written, an error's text = the push was refused, nothing was written and the claim is still valid
 --       then 1 if a notice is due now that has waited for one of these
@@ -28,7 +28,8 @@ local call, format, sub, match = redis.call, string.format, string.sub, string.m
 local nowtext = format('%.0f', now)
 local earliest = math.huge
 local reply = {t[1] * 1000000 + t[2]}
-local count, keep = tonumber(ARGV[7]), ARGV[5] == '1'
+local count, keep = tonumber(ARGV[7]), sub(ARGV[5], 1, 1) == '1'
+local watched = #ARGV[5] > 1 and {} -- of the notices that expire, as in expiring.lua
 local hand = ARGV[6] ~= '' and handover(ARGV[6], KEYS[1], t)
 local names, claims = {}, {}
 for n = 1, count do
@@ -87,7 +88,7 @@ for n = 1, count do
         forget[#forget + 1], record = key, '-'
       end
     else
-      local before, made, ms, coming, cause = match(facts, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+)$')
+      local before, made, ms, coming, cause, till = match(facts, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+) ?(%d*)$')
       local score = now + ms + onelease
       if op == 'w' then
         local report = 'report:' .. made .. ':' .. coming
@@ -100,6 +101,10 @@ for n = 1, count do
         local timed = not pause and arm(ARGV[4], key, answer, coming, before)
         score = answer + (timed and (cause ~= '0' and postponed + cause * onelease or 0) or untimed + cause * onecause)
         if answer < earliest then earliest = answer end
+        if till ~= '' then
+          watched[#watched + 1], watched[#watched + 2] = till, key
+          if tonumber(till) <= now then earliest = now end
+        end
       end
       score = format('%.17g', score)
       moved[#moved + 1] = score
@@ -124,6 +129,11 @@ if kept > 0 then call('ZADD', KEYS[4], unpack(settled)) end
 if #dead > 0 then call('ZADD', KEYS[3], unpack(dead)) end
 if ends > 0 then call('ZREM', KEYS[1], unpack(done)) end
 if drops > 0 then call('DEL', unpack(drop)) end
+if watched then
+  local expiring = string.gsub(KEYS[1], '}:shadow:', '}:expiring:', 1)
+  if #watched > 0 then call('ZADD', expiring, unpack(watched)) end
+  if ends > 0 then call('ZREM', expiring, unpack(done)) end
+end
 if hand then hand() end
 if deaths then call('RPUSH', match(KEYS[1], '^(.-}:)') .. 'deaths', unpack(deaths)) end
 if q and q.finish() then

@@ -4,14 +4,14 @@ import (
 	"testing"
 
 	"notifier/internal/keys"
-	"notifier/internal/redistest"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
 // Open is a client on a namespace of its own.
-func Open(t *testing.T) (*wire.Client, *redistest.Server) {
+func Open(t *testing.T) (*wire.Client, *testkit.Redis) {
 	t.Helper()
-	srv := redistest.Shared(t)
+	srv := testkit.SharedRedis(t)
 	return On(t, srv.URL(), srv.Namespace()), srv
 }
 

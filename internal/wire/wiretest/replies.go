@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"notifier/internal/keys"
 	"notifier/internal/wire"
 )
 
@@ -124,4 +125,19 @@ func (a *Replies) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPi
 		}
 		return nil
 	}
+}
+
+// FuzzReplies fuzzes the replies to calls: each call gets its replies from the input, and must return a result or an error.
+func FuzzReplies(f *testing.F, calls func(t *testing.T, w *wire.Client, a *Replies) []func() error) {
+	f.Add([]byte{200, 2, 0, 5, 0, 1})
+	f.Add([]byte{200, 5, 0, 5, 0, 0, 100, 6, 100, 13, 100, 16})
+	f.Add([]byte{255})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, a := Answers(t, b)
+		w := wire.New(wire.Options{Client: c, Space: keys.Space{Namespace: "notifier", Shards: 1}})
+		for _, call := range calls(t, w, a) {
+			a.Learning, a.Rest = nil, b
+			_ = call() // an error is as good as a result
+		}
+	})
 }

@@ -1,5 +1,5 @@
 -- The list of the notices of a partition that are held because their receiver is paused; added before scripts that change
--- pending notices. See package holds. A held notice has no timer, and its score has the fraction 132/256, which is the cause
+-- pending notices. See package receivers. A held notice has no timer, and its score has the fraction 132/256, which is the cause
 -- "paused" (store/score.go).
 --   unhold(shadow, key, score)       removes a notice whose score in the shadow changes. Returns the pause, or nil if it was not held
 -- Bound a few commands for each held notice, none for others.

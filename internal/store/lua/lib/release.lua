@@ -1,4 +1,4 @@
--- Releases held notices: gives them scores at which they are claimed again; needs clock and score. See package holds.
+-- Releases held notices: gives them scores at which they are claimed again; needs clock and score. See package receivers.
 --   release(shadow, keys, start, over, part)  spreads the scores evenly from start over so many ms, none before now. part is a
 --     number from 0 to 1, the place of each notice in its part of that time. Without start a single notice is due now, and several are
 --     spread over 10 ms for each pending notice of the partition, at most a minute. The caller has removed the notices from the list.

@@ -8,7 +8,7 @@
 --       0   lost: another claim holds the notice
 --       -1  stale: the notice is not pending, or not due yet; then the record is replaced by its score
 --       -2  parked: an earlier notice of its sequence is pending, or one is in flight: see order.lua
---       The last key is "" where redirects are running in this shard: its answer has their ids and rules in turn: see package redirect.
+--       The last key is "" where redirects are running in this shard: its answer has their ids and rules in turn: see package jobs.
 -- Bound ARGV[4] bytes, exceeded by at most 16 records, or by one if all are as large as the first; 100 rules; and the bound of each
 -- script.
 -- The new score is the end of the lease plus (1 + expired) * onelease. So the sweep finds the notice of a holder that died like any other

@@ -1,0 +1,129 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"notifier/bench/peer"
+	"notifier/bench/server"
+)
+
+func hasQuickstart(i peer.Info) bool { return i.Quickstart != "" }
+
+func quickstartCase() Case {
+	return Case{Name: "quickstart", Title: "The smallest program",
+		What: "Of the programs in bench/quickstart, which schedule one job and handle it until a signal: lines that are neither empty nor a " +
+			"comment; and as a separate module that requires only the library, after go mod tidy: lines of go.sum, modules whose " +
+			"versions go.mod sets, and the size of the stripped program. MB are 1,000,000 bytes.",
+		Columns: []Column{{"lines", "lines", true}, {"sums", "lines of go.sum", true}, {"modules", "modules in go.mod", true},
+			{"mb", "program, MB", true}},
+		Only: hasQuickstart, Handlers: lateHandlers,
+		Run: func(ctx context.Context, b *Bench) (Values, error) { return Quickstart(ctx, b.Env.Dir, b.Info) }}
+}
+
+func coldBuildCase() Case {
+	return Case{Name: "cold-build", Title: "The first build of the smallest program",
+		What:    "go build of the same modules with an empty build cache, downloaded modules and no C compiler.",
+		Columns: []Column{{"build_s", "build, s", true}}, Only: hasQuickstart, Handlers: lateHandlers, Run: coldQuickstart}
+}
+
+// Quickstart measures the smallest program of a peer. dir is a scratch directory.
+func Quickstart(ctx context.Context, dir string, info peer.Info) (Values, error) {
+	module, text, err := quickstartModule(ctx, dir, info)
+	if err != nil {
+		return nil, err
+	}
+
+	v := Values{}
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
+			v["lines"]++
+		}
+	}
+
+	sums, err := os.ReadFile(filepath.Join(module, "go.sum"))
+	if err != nil {
+		return nil, fmt.Errorf("read the sums of %s: %w", info.Quickstart, err)
+	}
+
+	v["sums"] = float64(strings.Count(string(sums), "\n"))
+	out, err := goCommand(ctx, module, nil, "mod", "edit", "-json")
+	if err != nil {
+		return nil, err
+	}
+
+	var edit struct{ Require []any }
+	if err := json.Unmarshal(out, &edit); err != nil {
+		return nil, fmt.Errorf("read go.mod of %s: %w", info.Quickstart, err)
+	}
+
+	v["modules"] = float64(len(edit.Require))
+	program := filepath.Join(dir, "quickstart-program")
+	if _, err := goCommand(ctx, module, nil, "build", "-ldflags", "-s -w", "-o", program, "."); err != nil {
+		return nil, err
+	}
+
+	stat, err := os.Stat(program)
+	if err != nil {
+		return nil, fmt.Errorf("measure the program: %w", err)
+	}
+
+	v["mb"] = float64(stat.Size()) / 1e6
+	return v, nil
+}
+
+func coldQuickstart(ctx context.Context, b *Bench) (Values, error) {
+	module, _, err := quickstartModule(ctx, b.Env.Dir, b.Info)
+	if err != nil {
+		return nil, err
+	}
+
+	from := time.Now()
+	_, err = goCommand(ctx, module, freshCache(b.Env.Dir), "build", "-o", filepath.Join(b.Env.Dir, "cold"), ".")
+	return Values{"build_s": time.Since(from).Seconds()}, err
+}
+
+// quickstartModule makes a module of a peer's smallest program. It requires the versions that this module does. It
+// returns its directory and the program.
+func quickstartModule(ctx context.Context, dir string, info peer.Info) (module, text string, err error) {
+	bench := server.ModuleDir()
+	b, err := os.ReadFile(filepath.Join(bench, "quickstart", info.Quickstart, "main.go"))
+	if err != nil {
+		return "", "", fmt.Errorf("read the smallest program: %w", err)
+	}
+
+	modules := info.Modules
+	if len(modules) == 0 {
+		path, err := goCommand(ctx, filepath.Dir(bench), nil, "list", "-m")
+		if err != nil {
+			return "", "", err
+		}
+
+		modules = []string{strings.TrimSpace(string(path))}
+	}
+
+	const format = `require {{.Path}} {{.Version}}{{with .Replace}}{{"\n"}}replace {{$.Path}} => {{.Dir}}{{end}}`
+	mod, err := goCommand(ctx, bench, nil, append([]string{"list", "-m", "-f", format}, modules...)...)
+	if err != nil {
+		return "", "", err
+	}
+
+	module = filepath.Join(dir, "quickstart-module")
+	if err := os.Mkdir(module, 0o755); err != nil {
+		return "", "", fmt.Errorf("make the module: %w", err)
+	}
+
+	for name, content := range map[string]string{"main.go": string(b), "go.mod": "module quickstart\n\ngo 1.26.0\n\n" + string(mod)} {
+		if err := os.WriteFile(filepath.Join(module, name), []byte(content), 0o644); err != nil {
+			return "", "", fmt.Errorf("make the module: %w", err)
+		}
+	}
+
+	_, err = goCommand(ctx, module, nil, "mod", "tidy")
+	return module, string(b), err
+}

@@ -1,0 +1,120 @@
+package clienttest
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"notifier/client"
+)
+
+// expiry is when a notice expires: at a time, or, if after is not zero, so long after its due time, which is then at.
+type expiry struct {
+	at    time.Time
+	after time.Duration
+}
+
+// fixed returns the time if it was given as one. A repeated call must give it again.
+func (x expiry) fixed() time.Time {
+	if x.after != 0 {
+		return time.Time{}
+	}
+	return x.at
+}
+
+// readExpiry decodes a time or a duration.
+func readExpiry(raw json.RawMessage, at string) (x expiry, p *problem) {
+	var text string
+	if json.Unmarshal(raw, &text) == nil && strings.ContainsAny(text, "TtZz:") {
+		if json.Unmarshal(raw, &x.at) != nil {
+			return x, wrongField(at, "want a time such as 2026-11-21T09:30:00Z")
+		}
+
+		return expiry{at: x.at.UTC()}, nil
+	}
+
+	d, err := duration(raw)
+	if err != nil {
+		return x, wrongField(at, "%v", err)
+	}
+	if d < time.Millisecond {
+		return x, wrongField(at, "want a time, or a duration after the due time such as 10m")
+	}
+
+	return expiry{after: d}, nil
+}
+
+// from returns the expiry of a notice that is due at a time. The problem says that it would have expired then.
+func (x expiry) from(due time.Time) (expiry, *problem) {
+	if x.after != 0 {
+		x.at = due.Add(x.after)
+	}
+
+	if !x.at.IsZero() && !x.at.After(due) {
+		return x, failed(http.StatusUnprocessableEntity, "the notice would have expired by then; want an earlier due time, or a later expires")
+	}
+
+	return x, nil
+}
+
+// again returns the expiry of a notice that is sent again now: a new one, or its own.
+func (s *Service) again(n *notice, x expiry) (expiry, *problem) {
+	if x == (expiry{}) {
+		x = expiry{at: n.expires.at}
+		if _, p := x.from(s.now); p != nil {
+			return x, p
+		}
+
+		return n.expires, nil
+	}
+
+	x, p := x.from(s.now)
+	x.after = n.expires.after // the duration of the schedule call is shown
+	return x, p
+}
+
+// expired reports whether no attempt may begin at a time.
+func (n *notice) expired(at time.Time) bool {
+	return !n.expires.at.IsZero() && !at.Before(n.expires.at)
+}
+
+// wakes returns when the notice is due, or when it expires before that. A report that is awaited decides.
+func (n *notice) wakes() time.Time {
+	if !n.handed && n.expired(n.due) {
+		return n.expires.at
+	}
+	return n.due
+}
+
+// bury makes a notice dead that has expired.
+func (s *Service) bury(n *notice) {
+	n.state, n.settledAt, n.reason, n.handed = client.Dead, s.now, "expired", false
+}
+
+func (s *Service) redrive(r *http.Request, _ []byte) (int, any, *problem) {
+	var x expiry
+	if text := r.URL.Query().Get("expires"); text != "" {
+		var p *problem
+		if x, p = readExpiry(json.RawMessage(strconv.Quote(text)), "query.expires"); p != nil {
+			return 0, nil, p
+		}
+	}
+
+	n, p := s.find(r)
+	if p != nil {
+		return 0, nil, p
+	}
+
+	if n.state == client.Dead {
+		if x, p = s.again(n, x); p != nil {
+			return 0, nil, p
+		}
+	}
+
+	return s.change(r, "redriven", func(n *notice) {
+		s.revive(n)
+		n.expires = x
+	}, client.Dead)
+}

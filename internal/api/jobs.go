@@ -1,0 +1,302 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"notifier/internal/audit"
+	"notifier/internal/codec"
+	"notifier/internal/jobs"
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+// Jobber starts the jobs that change notices in Redis. A Redirector lists, reads, stops and resumes them.
+type Jobber interface {
+	// PlanJob counts the notices that a job would change.
+	PlanJob(ctx context.Context, r jobs.Job) (jobs.JobPlan, error)
+	// MakeJob returns a *jobs.FullError if the client has used up its share.
+	MakeJob(ctx context.Context, r jobs.Job) (jobs.Job, error)
+}
+
+// Limits of the rate of a job, in changes a second.
+const (
+	defaultJobRate = 100
+	maxJobRate     = 10_000
+)
+
+// JobRequest is the body of POST /v1/jobs.
+type JobRequest struct {
+	Kind   string        `json:"kind" enum:"cancel,redrive,purge" doc:"cancel: cancel pending notices. redrive: schedule dead letters again, due now. purge: cancel dead letters."`
+	Prefix string        `json:"prefix,omitempty" doc:"app, app:module or app:module:type: the prefix of the keys. A cancel needs it; otherwise the client's own prefix if absent." example:"app1:orders"`
+	Route  string        `json:"route,omitempty" doc:"Only notices of the route with this name."`
+	Host   string        `json:"host,omitempty" doc:"Only notices for this host." example:"shop.example"`
+	Reason notice.Reason `json:"reason,omitempty" doc:"Only dead letters that died for this reason." example:"status_5xx"`
+	Status int           `json:"status,omitempty" doc:"With reason: the HTTP status of the last attempt." example:"503"`
+	Since  codec.Stamp   `json:"since,omitzero" doc:"Only notices due from this time on; of a redrive or purge: that died from it on."`
+	Until  codec.Stamp   `json:"until,omitzero" doc:"Only notices due, or that died, before this time."`
+	Rate   string        `json:"rate,omitempty" doc:"Changes in a second, a minute or an hour; 100/s if absent." example:"100/s"`
+	DryRun bool          `json:"dry_run,omitempty" doc:"true: count and change nothing."`
+}
+
+// Job is a bulk change with its progress.
+type Job struct {
+	ID        string        `json:"id,omitempty" doc:"Absent in a dry run."`
+	Kind      string        `json:"kind" enum:"cancel,redrive,purge"`
+	State     string        `json:"state,omitempty" enum:"running,stopped,done,failed" doc:"Absent in a dry run."`
+	Problem   string        `json:"problem,omitempty" doc:"Why it failed, or why a running one cannot reach some notices and visits them again."`
+	Client    string        `json:"client,omitempty" doc:"The client that started it."`
+	Prefix    string        `json:"prefix,omitempty"`
+	Route     string        `json:"route,omitempty"`
+	Host      string        `json:"host,omitempty"`
+	Reason    notice.Reason `json:"reason,omitempty"`
+	Status    int           `json:"status,omitempty"`
+	Since     codec.Stamp   `json:"since,omitzero"`
+	Until     codec.Stamp   `json:"until,omitzero"`
+	Rate      string        `json:"rate"`
+	Found     *int64        `json:"found,omitempty" doc:"Notices that match. Only in a dry run."`
+	Complete  *bool         `json:"complete,omitempty" doc:"false: more notices may match, because not all were read within 5 seconds. Only in a dry run."`
+	Changed   int64         `json:"changed" doc:"Notices changed so far."`
+	Claimed   int64         `json:"claimed" doc:"Matching notices that a cancel has left, because an attempt was in flight."`
+	Refused   int64         `json:"refused" doc:"Dead letters that a redrive has left, because they have expired."`
+	Seen      int64         `json:"seen" doc:"Notices read so far."`
+	Total     int64         `json:"total" doc:"Notices to read: all pending ones, or all dead letters, of the routes under the prefix."`
+	CreatedAt codec.Stamp   `json:"created_at,omitzero"`
+	ChangedAt codec.Stamp   `json:"changed_at,omitzero"`
+}
+
+// Jobs answers GET /v1/jobs.
+type Jobs struct {
+	Items []Job `json:"items" doc:"At most 100, latest first."`
+}
+
+func (a *api) viewJob(r *jobs.Job) Job {
+	v := Job{ID: r.ID, Kind: r.Kind, State: r.State, Problem: r.Reason, Client: r.Client, Prefix: r.Prefix, Route: r.Route, Host: r.Host,
+		Reason: r.Cause, Status: r.Status, Since: codec.Stamp(r.Since), Until: codec.Stamp(r.Until), Rate: spellRate(r.Rate),
+		Changed: r.Redirected, Claimed: r.Claimed, Refused: r.Refused, Seen: min(r.Seen, r.Total), Total: r.Total,
+		CreatedAt: codec.Stamp(r.Made), ChangedAt: codec.Stamp(r.Changed)}
+	if rt := a.routes.Prefix(r.Route); rt != nil && r.Route != "" {
+		v.Route = rt.Name
+	}
+
+	return v
+}
+
+// makeJob serves POST /v1/jobs.
+func (a *api) makeJob(w http.ResponseWriter, r *http.Request, at site) error {
+	var q JobRequest
+	var f codec.Faults
+	if err := readObject(w, r, &q, &f); err != nil {
+		return err
+	}
+
+	x := a.jobOf(&q, at.caller, &f)
+	if p := refusal(f); p != nil {
+		return p
+	}
+
+	narrowed := store.Query{Prefix: x.Prefix}
+	if !at.narrow(&narrowed) {
+		return problem(http.StatusForbidden, "this client may only change keys under %s", at.Prefix)
+	}
+
+	x.Prefix, x.Client = narrowed.Prefix, at.Name
+	if q.DryRun {
+		plan, err := a.jobber.PlanJob(r.Context(), x)
+		if err != nil {
+			return err
+		}
+
+		v := a.viewJob(&x)
+		v.Claimed, v.Found, v.Complete = plan.InFlight, &plan.Found, &plan.Complete
+		return writeJSON(w, http.StatusOK, v)
+	}
+
+	made, err := a.jobber.MakeJob(r.Context(), x)
+	if full := (*jobs.FullError)(nil); errors.As(err, &full) {
+		return problem(http.StatusConflict, "%v", full)
+	}
+
+	a.operated(r, at, audit.Entry{Action: jobActions[x.Kind], Prefix: x.Prefix, Detail: describeJob(&made)}, err)
+	if err != nil {
+		return err
+	}
+
+	return writeJSON(w, http.StatusCreated, a.viewJob(&made))
+}
+
+// jobActions are the actions of jobs in the audit.
+var jobActions = map[string]audit.Action{jobs.KindCancel: audit.CancelMany, jobs.KindRedrive: audit.Redrive, jobs.KindPurge: audit.Purge}
+
+// describeJob describes a job for the audit.
+func describeJob(r *jobs.Job) string {
+	text := r.ID + ": " + r.Kind
+	for _, x := range []struct{ name, value string }{{"route", r.Route}, {"host", r.Host}, {"reason", notice.Cause{Reason: r.Cause,
+		Status: r.Status}.String()}, {"since", instantText(r.Since)}, {"until", instantText(r.Until)}} {
+		if x.value != "" {
+			text += ", " + x.name + " " + x.value
+		}
+	}
+
+	return text + ", at " + spellRate(r.Rate)
+}
+
+func instantText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Format(time.RFC3339)
+}
+
+// jobOf checks a request and makes its job.
+func (a *api) jobOf(q *JobRequest, c caller, f *codec.Faults) jobs.Job {
+	x := jobs.Job{Kind: q.Kind, Filter: jobs.Filter{Since: time.Time(q.Since),
+		Until: time.Time(q.Until), Cause: q.Reason, Status: q.Status, Rate: defaultJobRate}}
+	if len(*f) > 0 {
+		return x
+	}
+
+	x.Prefix, x.Host = prefixMember(q.Prefix, f), hostMember(q.Host, f)
+	if q.Rate != "" {
+		rate, err := notice.ParseRate(q.Rate)
+		if x.Rate = rate; err != nil || rate > maxJobRate {
+			f.Add("body.rate", codec.Clip(q.Rate, 100), "want a rate such as 100/s or 600/m, at most %d/s", maxJobRate)
+		}
+	}
+
+	cause := notice.Cause{Reason: q.Reason, Status: q.Status}
+	switch {
+	case q.Kind == "":
+		f.Add("body.kind", nil, "is missing; want cancel, redrive or purge")
+	case jobActions[q.Kind] == "":
+		f.Add("body.kind", codec.Clip(q.Kind, 60), "want cancel, redrive or purge")
+	case q.Kind == jobs.KindCancel && x.Prefix == "":
+		f.Add("body.prefix", nil, "is missing; a cancel needs the prefix of the keys")
+	case q.Kind == jobs.KindCancel && q.Reason != "":
+		f.Add("body.reason", nil, "is for redrive and purge: pending notices have no reason of death")
+	case q.Reason != "" && !slices.Contains(notice.Reasons, q.Reason):
+		f.Add("body.reason", codec.Clip(string(q.Reason), 60), "want one of %s", codec.Join(notice.Reasons))
+	case q.Status != 0 && notice.CauseOf(cause.Code()) != cause:
+		f.Add("body.status", q.Status, "want a status that the reason can have, such as 503 with the reason status_5xx")
+	case !x.Since.IsZero() && !x.Until.IsZero() && !x.Since.Before(x.Until):
+		f.Add("body.until", nil, "is not after since")
+	}
+
+	if q.Route != "" {
+		route, err := a.routeNamed(q.Route, c)
+		if err != nil {
+			f.Add("body.route", codec.Clip(q.Route, 60), "no route has this name")
+			return x
+		}
+
+		x.Route = route.Prefix
+	}
+
+	return x
+}
+
+// listJobs serves GET /v1/jobs.
+func (a *api) listJobs(w http.ResponseWriter, r *http.Request, at site) error {
+	if err := noQuery(r); err != nil {
+		return err
+	}
+
+	list, err := a.redirector.Redirects(r.Context())
+	if err != nil {
+		return err
+	}
+
+	out := Jobs{Items: []Job{}}
+	for i := range list {
+		if !list[i].Redirects() && at.Owns(list[i].Prefix) {
+			out.Items = append(out.Items, a.viewJob(&list[i]))
+		}
+	}
+
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// theJob returns the redirect, or the other job, that a path names, if it is within the caller's scope.
+func (a *api) theJob(r *http.Request, at site, redirect bool) (jobs.Job, error) {
+	x, err := a.redirector.ReadRedirect(r.Context(), at.param)
+	if err != nil {
+		return x, err
+	}
+
+	if x.ID == "" || !at.Owns(x.Prefix) || x.Redirects() != redirect {
+		what := "job"
+		if redirect {
+			what = "redirect"
+		}
+
+		return x, problem(http.StatusNotFound, "no %s has the id %s; the last 100 are kept, for 30 days after they end", what,
+			codec.Clip(at.param, 60))
+	}
+
+	return x, nil
+}
+
+// showJob serves GET /v1/jobs/{id}.
+func (a *api) showJob(w http.ResponseWriter, r *http.Request, at site) error {
+	if err := noQuery(r); err != nil {
+		return err
+	}
+
+	x, err := a.theJob(r, at, false)
+	if err != nil {
+		return err
+	}
+
+	return writeJSON(w, http.StatusOK, a.viewJob(&x))
+}
+
+// stopJob serves DELETE /v1/jobs/{id}.
+func (a *api) stopJob(w http.ResponseWriter, r *http.Request, at site) error {
+	return a.switchJob(w, r, at, audit.JobStop)
+}
+
+// resumeJob serves POST /v1/jobs/{id}/resume.
+func (a *api) resumeJob(w http.ResponseWriter, r *http.Request, at site) error {
+	return a.switchJob(w, r, at, audit.JobResume)
+}
+
+func (a *api) switchJob(w http.ResponseWriter, r *http.Request, at site, action audit.Action) error {
+	y, err := a.turnJob(w, r, at, action)
+	if err != nil {
+		return err
+	}
+
+	return writeJSON(w, http.StatusOK, a.viewJob(&y))
+}
+
+// turnJob stops or resumes a redirect or another job, as the action says.
+func (a *api) turnJob(w http.ResponseWriter, r *http.Request, at site, action audit.Action) (y jobs.Job, err error) {
+	if err := empty(w, r); err != nil {
+		return y, err
+	}
+
+	redirect := action == audit.RedirectStop || action == audit.RedirectGoOn
+	x, err := a.theJob(r, at, redirect)
+	if err != nil {
+		return y, err
+	}
+
+	do, want := a.redirector.StopRedirect, jobs.Stopped
+	if action == audit.RedirectGoOn || action == audit.JobResume {
+		do, want = a.redirector.ResumeRedirect, jobs.Running
+	}
+
+	y, changed, err := do(r.Context(), x.ID)
+	if changed || err != nil {
+		a.operated(r, at, audit.Entry{Action: action, Prefix: x.Prefix, Detail: x.ID}, err)
+	}
+
+	if err == nil && !changed && y.State != want {
+		return y, problem(http.StatusConflict, "the %s is %s", map[bool]string{true: "redirect", false: "job"}[redirect], y.State)
+	}
+
+	return y, err
+}

@@ -1,0 +1,47 @@
+package notice
+
+import "time"
+
+// Expiry says when a notice expires: At, or After its due time. The zero value says nothing.
+type Expiry struct {
+	At    time.Time
+	After time.Duration
+}
+
+// Expiry returns when the content expires.
+func (c *Content) Expiry() Expiry {
+	if c.ExpiresAfter > 0 {
+		return Expiry{After: c.ExpiresAfter}
+	}
+	return Expiry{At: c.Expires}
+}
+
+func (c *Content) checkExpiry() error {
+	if c.ExpiresAfter != 0 && (c.ExpiresAfter < time.Millisecond || c.ExpiresAfter > MaxHorizon) {
+		return invalid("expires %s is not from 1ms to %s", c.ExpiresAfter, Short(MaxHorizon))
+	}
+	if !c.Expires.IsZero() && (c.Expires.Before(time.Unix(1, 0)) || c.Expires.After(time.Now().Add(2*MaxHorizon))) {
+		return invalid("expires %s is not a time from now to %s ahead", Stamp(c.Expires), Short(2*MaxHorizon))
+	}
+
+	return nil
+}
+
+// fixedExpiry returns Expires if the producer gave a time.
+func (c *Content) fixedExpiry() time.Time {
+	if c.ExpiresAfter != 0 {
+		return time.Time{}
+	}
+	return c.Expires
+}
+
+// Expired reports whether no attempt may begin at a time.
+func (n *Notice) Expired(at time.Time) bool { return !n.Expires.IsZero() && !at.Before(n.Expires) }
+
+// timeOf returns a time in a record; 0 = there is none.
+func timeOf(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}

@@ -1,0 +1,120 @@
+package receivers
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"notifier/internal/keys"
+)
+
+// Receiver names the notices of a pause or limit. Exactly one of Host and Audience is set.
+type Receiver struct {
+	Prefix   string // of the notice keys; empty = all
+	Host     string // a name (all its ports) or name:port, as package notice normalizes it
+	Audience string
+}
+
+// String returns the field of the receiver's pause.
+func (r Receiver) String() string {
+	if r.Audience != "" {
+		return "audience/" + r.Audience + "/" + r.Prefix
+	}
+	return "host/" + r.Host + "/" + r.Prefix
+}
+
+// Pause is a paused receiver, or one whose notices are being released.
+type Pause struct {
+	Receiver
+	// At is when the receiver was paused, or resumed if Resumed is set.
+	At time.Time
+	// Until is the end of the pause; zero = until it is resumed.
+	Until time.Time
+	// Over is the time over which the held notices are spread after the end.
+	Over    time.Duration
+	Resumed bool
+	// Client has made the pause; empty if no client is configured.
+	Client string
+
+	text string // as it is stored
+}
+
+// Active reports whether notices are held at that time.
+func (p *Pause) Active(now time.Time) bool {
+	return !p.Resumed && (p.Until.IsZero() || now.Before(p.Until))
+}
+
+// ended returns the time of the resume, or of the end of the pause.
+func (p *Pause) ended() time.Time {
+	if p.Resumed {
+		return p.At
+	}
+	return p.Until
+}
+
+// Limit is the limits of a host on each route under the prefix.
+type Limit struct {
+	Receiver
+	At time.Time
+	// Rate is the maximum number of calls a second, Concurrency of concurrent calls; 0 = the route's.
+	Rate        float64
+	Concurrency int
+}
+
+func limitField(r Receiver) string { return "limit/" + r.Host + "/" + r.Prefix }
+
+// value is a pause or the limits of a receiver, as stored in Redis: a JSON object in a field of notifier:receivers.
+// Each applies to the notices whose key has the prefix; an empty prefix covers all notices.
+//
+//	field                         value
+//	host/<host>/<prefix>          the pause of a host
+//	audience/<audience>/<prefix>  the pause of an audience (the recipient that a notice names)
+//	limit/<host>/<prefix>         the maximum rate and concurrency of calls to a host
+type value struct {
+	At          int64   `json:"at,omitempty"`      // Unix ms, set by the script
+	Client      string  `json:"client,omitempty"`  // that has made the entry, set by the script
+	Until       int64   `json:"until,omitempty"`   // Unix ms
+	Over        int64   `json:"over,omitempty"`    // ms
+	Resumed     int     `json:"resumed,omitempty"` // 1 = yes
+	Rate        float64 `json:"rate,omitempty"`
+	Concurrency int     `json:"concurrency,omitempty"`
+}
+
+// text returns the value as layout.SetReceiver takes it.
+func (v value) text() string {
+	b, _ := json.Marshal(v) // of numbers
+	if string(b) == "{}" {
+		return "}"
+	}
+
+	return "," + string(b[1:])
+}
+
+// readEntry parses an entry. Entries of a later version are skipped.
+func readEntry(field, text string) (p *Pause, l *Limit) {
+	kind, rest, _ := strings.Cut(field, "/")
+	name, prefix, ok := strings.Cut(rest, "/")
+	var v value
+	if !ok || name == "" || json.Unmarshal([]byte(text), &v) != nil {
+		return nil, nil
+	}
+
+	r := Receiver{Prefix: prefix, Host: name}
+	if kind == "limit" {
+		return nil, &Limit{r, instant(v.At), v.Rate, v.Concurrency}
+	}
+
+	if kind == "audience" {
+		r.Host, r.Audience = "", name
+	}
+
+	if r.String() != field {
+		return nil, nil
+	}
+
+	return &Pause{Receiver: r, At: instant(v.At), Until: instant(v.Until), Over: time.Duration(v.Over) * time.Millisecond,
+		Resumed: v.Resumed == 1, Client: v.Client, text: text}, nil
+}
+
+// covers reports whether a receiver's prefix includes a notice key or a route's prefix.
+func (r Receiver) covers(key string) bool { return keys.HasPrefix(key, r.Prefix) || key == r.Prefix }

@@ -1,0 +1,317 @@
+package reconcile
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"notifier/internal/alarm"
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/receivers"
+	"notifier/internal/route"
+	"notifier/internal/store"
+	"notifier/internal/wire"
+)
+
+const (
+	// collectFor is the time between the first death with a cause and its message, so that the message counts more than one.
+	collectFor = 15 * time.Second
+	// messageEvery is the shortest time between two messages about a cause, and how long it must be quiet to be over.
+	messageEvery = 10 * time.Minute
+	// reasonDown is the name of the cause of a route whose receivers fail. No death has this reason.
+	reasonDown = "down"
+)
+
+// CauseStore has the causes of which teams are told: see package receivers.
+type CauseStore interface {
+	Causes(ctx context.Context, hook string) (map[string]string, time.Time, error)
+	SetCause(ctx context.Context, hook, name, old, text string) (bool, error)
+}
+
+// cause is a route's reason of death, or its failing receivers, of which a team is told. It is stored from before its entry
+// leaves the outbox until its last message is scheduled. Adding an entry twice changes nothing, so that a kill between two
+// steps, or a second instance, causes neither a second message nor a wrong count: the dead letters are counted for each
+// message.
+type cause struct {
+	Since int64 `json:"since"`          // ms, of the first death or failure
+	Noted int64 `json:"noted"`          // ms, when the cause was stored
+	Last  int64 `json:"last"`           // ms, of the last death, or when the last failing receiver was noticed
+	Told  int64 `json:"told,omitempty"` // ms, when the last message was scheduled; 0 = none yet
+	Sent  int   `json:"sent,omitempty"` // number of messages
+
+	// Of the first one.
+	Key      string `json:"key,omitempty"`
+	Receiver string `json:"receiver,omitempty"`
+	Status   int    `json:"status,omitempty"`
+	Answer   string `json:"answer,omitempty"`
+}
+
+func (c *cause) text() string {
+	if c == nil {
+		return ""
+	}
+
+	b, _ := json.Marshal(c) // it has only numbers and texts
+	return string(b)
+}
+
+// add adds another death or failure.
+func (c *cause) add(o *cause) {
+	c.Last = max(c.Last, o.Last)
+	if o.Since < c.Since {
+		c.Since, c.Key, c.Receiver, c.Status, c.Answer = o.Since, o.Key, o.Receiver, o.Status, o.Answer
+	}
+}
+
+// causeName is the field of a cause in the hash of its hook.
+func causeName(route, reason string) string { return route + " " + reason }
+
+// deathFacts are the facts of a death that a message contains.
+type deathFacts struct {
+	Key         string `json:"key"`
+	Route       string `json:"route"`
+	Reason      string `json:"reason"`
+	Host        string `json:"host"`
+	LastAttempt struct {
+		Status   int    `json:"status"`
+		Response string `json:"response"`
+	} `json:"last_attempt"`
+}
+
+// causes collects the deaths of one batch by hook and name.
+type causes map[string]map[string]*collected
+
+type collected struct {
+	cause
+	texts []string // entries of the outbox
+}
+
+// add adds a death, and reports whether it can be read.
+func (cs causes) add(d *store.Death, text string) error {
+	var f deathFacts
+	if err := json.Unmarshal(d.Facts, &f); err != nil || f.Route == "" {
+		return fmt.Errorf("%w: its facts name no route", store.ErrDeath)
+	}
+
+	c := cause{Since: d.At.UnixMilli(), Last: d.At.UnixMilli(), Key: f.Key, Receiver: f.Host, Status: f.LastAttempt.Status,
+		Answer: notice.Kept(f.LastAttempt.Response)}
+	of, name := cs[d.Hook], causeName(f.Route, f.Reason)
+	if of == nil {
+		of = map[string]*collected{}
+		cs[d.Hook] = of
+	}
+
+	if of[name] == nil {
+		of[name] = &collected{cause: c}
+	}
+
+	of[name].add(&c)
+	of[name].texts = append(of[name].texts, text)
+	return nil
+}
+
+// collect stores causes, and returns the entries of the outbox that are in them.
+func (h *Hooks) collect(ctx context.Context, cs causes) (done []string, err error) {
+	for hook, of := range cs {
+		for name, c := range of {
+			ok, failed := h.note(ctx, hook, name, c.cause)
+			if ok {
+				done = append(done, c.texts...)
+			}
+
+			err = errors.Join(err, failed)
+		}
+	}
+
+	return done, err
+}
+
+// note adds deaths, or a failure that is noticed now, to a cause. It reports false if another instance has changed the cause.
+func (h *Hooks) note(ctx context.Context, hook, name string, c cause) (bool, error) {
+	if h.o.Causes == nil {
+		return false, nil
+	}
+
+	all, now, err := h.o.Causes.Causes(ctx, hook)
+	if err != nil {
+		return false, err
+	}
+
+	if c.Last == 0 {
+		c.Last = now.UnixMilli()
+	}
+
+	old := all[name]
+	if had, ok := readCause(old); ok {
+		had.add(&c)
+		c = *had
+	} else {
+		c.Noted = now.UnixMilli()
+	}
+
+	if c.text() == old {
+		return true, nil
+	}
+
+	return h.o.Causes.SetCause(ctx, hook, name, old, c.text())
+}
+
+func readCause(text string) (*cause, bool) {
+	var c cause
+	if text == "" || json.Unmarshal([]byte(text), &c) != nil || c.Since == 0 {
+		return nil, false
+	}
+
+	return &c, true
+}
+
+// messages schedules the messages of the causes of all hooks that are due.
+func (h *Hooks) messages(ctx context.Context, all bool) error {
+	if h.o.Causes == nil {
+		return nil
+	}
+
+	var failed []error
+	for _, r := range h.o.Routes.All() {
+		if r.Robot == nil || !all && !h.o.Assignment.Tidies(h.o.Space.Partition(r.Prefix, r.Prefix)) {
+			continue
+		}
+
+		list, now, err := h.o.Causes.Causes(ctx, r.Prefix)
+		failed = append(failed, err)
+		for name, text := range list {
+			failed = append(failed, h.message(ctx, r, name, text, now))
+		}
+	}
+
+	return errors.Join(failed...)
+}
+
+// message schedules the message of a cause that is due, and stores that it did. It skips causes of routes that this
+// instance does not have.
+func (h *Hooks) message(ctx context.Context, hook *route.Route, name, text string, now time.Time) error {
+	of, reason, _ := strings.Cut(name, " ")
+	rt := h.o.Routes.Name(of)
+	c, ok := readCause(text)
+	if !ok || rt == nil || rt.OnDead == nil || rt.OnDead.Prefix != hook.Prefix {
+		return nil
+	}
+
+	m, ended, err := h.due(ctx, rt, reason, c, now)
+	if err != nil || m == nil && !ended {
+		return err
+	}
+
+	if m != nil {
+		if ok, err := h.send(ctx, hook, causeID(name, c), m); err != nil || !ok {
+			return err
+		}
+	}
+
+	var next *cause
+	if !ended {
+		told := *c
+		told.Told, told.Sent = now.UnixMilli(), c.Sent+1
+		next = &told
+	}
+
+	_, err = h.o.Causes.SetCause(ctx, hook.Prefix, name, text, next.text())
+	return err
+}
+
+// causeID is the id of the next message about a cause, so that another instance schedules no second one.
+func causeID(name string, c *cause) string {
+	sum := sha256.Sum256([]byte(name))
+	return fmt.Sprintf("%s-%d-%d", hex.EncodeToString(sum[:8]), c.Noted, c.Sent+1)
+}
+
+// due returns the message that is due; nil = none. ended reports whether the cause is over.
+func (h *Hooks) due(ctx context.Context, rt *route.Route, reason string, c *cause, now time.Time) (m *alarm.Message, ended bool,
+	err error) {
+	since := func(ms int64) time.Duration { return now.Sub(time.UnixMilli(ms)) }
+	if c.Told == 0 && since(c.Noted) < collectFor || c.Told > 0 && since(c.Told) < messageEvery {
+		return nil, false, nil
+	}
+
+	m = &alarm.Message{Event: alarm.Dead, Route: rt.Name, Reason: reason, Since: time.UnixMilli(c.Since).UTC(), Key: c.Key,
+		Receiver: c.Receiver, Status: c.Status, Answer: c.Answer}
+	if h.o.Link != nil {
+		m.Link = h.o.Link(rt.Name, reason == reasonDown)
+	}
+
+	if reason == reasonDown {
+		return h.dueDown(ctx, rt, c, m)
+	}
+
+	if c.Told > 0 && c.Last <= c.Told {
+		if since(c.Last) < messageEvery {
+			return nil, false, nil
+		}
+
+		m.Event, ended = alarm.DeadEnded, true
+		m.Key, m.Receiver, m.Status, m.Answer = "", "", 0, ""
+	}
+
+	got, err := h.o.Store.DeadCauses(ctx, []string{rt.Prefix}, m.Since)
+	for _, g := range got.Groups {
+		if string(g.Reason) == reason {
+			m.Count += g.Count
+		}
+	}
+
+	return m, ended, err
+}
+
+// dueDown is due for the failing receivers of a route. A message follows if another receiver fails, and one when all answer.
+func (h *Hooks) dueDown(ctx context.Context, rt *route.Route, c *cause, m *alarm.Message) (*alarm.Message, bool, error) {
+	list, _, err := h.o.Health.Outages(ctx, rt.Prefix)
+	m.Event, m.Reason, m.Count = alarm.Down, "", int64(len(list))
+	switch {
+	case err != nil:
+		return nil, false, err
+	case len(list) == 0 && c.Told == 0:
+		return nil, true, nil // over before anybody was told
+	case len(list) == 0:
+		m.Event, m.Receiver, m.Status, m.Answer = alarm.DownEnded, "", 0, ""
+		return m, true, nil
+	case c.Told > 0 && c.Last <= c.Told:
+		return nil, false, nil
+	}
+
+	return m, false, nil
+}
+
+// send schedules a message. It reports false if another instance has to, because this one has no route for it.
+func (h *Hooks) send(ctx context.Context, hook *route.Route, id string, m *alarm.Message) (bool, error) {
+	return h.put(ctx, hook, id, hook.Robot.Body(m))
+}
+
+// put schedules a notice of a hook.
+func (h *Hooks) put(ctx context.Context, hook *route.Route, id string, body []byte) (bool, error) {
+	key := keys.Fill(hook.Prefix, "dead") + ":" + id
+	if m := h.o.Routes.Match(key); m == nil || m.Prefix != hook.Prefix {
+		return false, nil
+	}
+
+	replies := h.o.Schedule.Many(ctx, []store.Request{{Key: key, OnDuplicate: store.Keep, Content: notice.Content{Body: body}}})
+	if err := replies[0].Err; err != nil && !errors.Is(err, wire.ErrMoved) { // moved: retried by the next pass
+		return false, err
+	}
+
+	return replies[0].Err == nil, nil
+}
+
+// tellTeam adds the outage of a receiver to the cause of its route. The answer of all receivers is a message of the cause.
+func (h *Hooks) tellTeam(ctx context.Context, r *route.Route, x *receivers.Health, o *receivers.Outage, event string) (bool, error) {
+	if event == eventUp {
+		return true, nil
+	}
+
+	return h.note(ctx, r.OnDead.Prefix, causeName(r.Name, reasonDown), cause{Since: o.Since.UnixMilli(), Receiver: x.Name, Status: o.Status})
+}

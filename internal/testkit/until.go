@@ -1,0 +1,41 @@
+package testkit
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+// Until returns once ok does. It fails the test after a minute.
+func Until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	Await(t, func() error {
+		if ok() {
+			return nil
+		}
+		return errors.New(what)
+	})
+}
+
+// Await returns once ok returns nil. It fails the test with the last error after a minute.
+func Await(t testing.TB, ok func() error) {
+	t.Helper()
+	end, tick := time.Now().Add(time.Minute), time.NewTicker(2*time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := ok()
+		if err == nil {
+			return
+		}
+
+		if time.Now().After(end) {
+			t.Fatalf("not within a minute: %v", err)
+		}
+
+		select {
+		case <-tick.C:
+		case <-t.Context().Done():
+			t.Fatalf("the test ended before: %v", err)
+		}
+	}
+}
