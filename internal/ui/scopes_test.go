@@ -88,10 +88,11 @@ func keepAll(e *enginetest.Engine, table *route.Table, under, mark string, at ti
 }
 
 // defineUnder stores a recurring notice under a prefix.
-func defineUnder(t testing.TB, e *enginetest.Engine, table *route.Table, under, mark string) {
+func defineUnder(t testing.TB, e *enginetest.Engine, table *route.Table, under, mark string, at time.Time) {
 	t.Helper()
+	// Its ticks are those of the test's time, so that they are the same in both worlds, and so late that no test reaches them.
 	d := recur.Definition{Key: under + strings.Repeat(":"+mark, 3-strings.Count(under, ":")) + "n4r", Spec: recur.Spec{Every: time.Hour},
-		From: time.Now().AddDate(20, 0, 0)} // with ticks that no test reaches
+		From: at.AddDate(20, 0, 0)}
 	if table.Match(d.Key).Target.Kind == route.KindNotice {
 		d.Content.URL = "https://" + mark + ".example/" + mark
 	}
@@ -130,7 +131,7 @@ func world(t testing.TB, table *route.Table, at time.Time, mine, theirs []string
 	}
 	for _, prefix := range mine {
 		keepAll(e, table, prefix, "mine", at)
-		defineUnder(t, e, table, prefix, "mine")
+		defineUnder(t, e, table, prefix, "mine", at)
 		hold(prefix, "mine.example")
 	}
 	note(audit.Entry{Action: audit.Cancel, Key: "app1:orders:mine:minen3", Client: "me", Result: audit.Done})
@@ -139,7 +140,7 @@ func world(t testing.TB, table *route.Table, at time.Time, mine, theirs []string
 	minute := map[string]fleet.Work{"app1:orders": late(3)}
 	for _, prefix := range theirs {
 		keepAll(e, table, prefix, theirMark, at)
-		defineUnder(t, e, table, prefix, theirMark)
+		defineUnder(t, e, table, prefix, theirMark, at)
 		hold(prefix, theirMark+".example")
 		rt := table.Match(prefix + strings.Repeat(":x", 3-strings.Count(prefix, ":"))).Prefix
 		note(audit.Entry{Action: audit.Purge, Route: theirMark + "route", Prefix: rt,
