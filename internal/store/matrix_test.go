@@ -201,6 +201,7 @@ type rig struct {
 	layouts map[string]database // what is stored beside notices
 	us      atomic.Int64        // the time of the last script, in Unix µs
 	foreign foreigners
+	mutant  *mutant
 }
 
 func newRig(t *testing.T) *rig {
@@ -211,11 +212,16 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// DialHook, ProcessHook and ProcessPipelineHook are of redis.Hook: the rig reads the time in the replies of scripts.
+// DialHook, ProcessHook and ProcessPipelineHook are of redis.Hook: the rig reads the time in the replies of scripts, and inserts its
+// mutant into their text.
 func (r *rig) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (r *rig) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
+		if r.mutant != nil && !r.mutant.insert(cmd) {
+			return cmd.Err()
+		}
+
 		err := next(ctx, cmd)
 		if c, ok := cmd.(interface{ Slice() ([]any, error) }); ok {
 			v, _ := c.Slice()

@@ -110,7 +110,7 @@ func settleCall(token string, t Settlement, lost bool) func(r *rig, w *world, n 
 		switch {
 		case lost:
 			t.Claim.before = text(n.due)
-		case claimed(n.due) && (token == ours || x.AttemptsMade == 1):
+		case claimed(n.due) && n.parked == 0 && (token == ours || x.AttemptsMade == 1):
 			t.Claim.score = text(n.due)
 		}
 		_, err = r.s.Settle(r.ctx, partition, []Settlement{t})

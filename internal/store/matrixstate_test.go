@@ -358,6 +358,12 @@ var matrixStates = []matrixState{
 		n.parked = float64(w.now() - minute)
 		w.mark(theirs, other, until)
 	}},
+	{"parked after an expired lease", "pending", func(w *world, n *stored) {
+		until := expiry{at: w.now() + anHour}
+		pending(w, n, w.now()-anHour, float64(until.at)+2*claimOne)
+		n.parked = float64(w.now() - minute)
+		w.mark(theirs, other, until)
+	}},
 	{"parked, the marker has ended", "due", func(w *world, n *stored) {
 		pending(w, n, w.now()-anHour, float64(w.now()-minute)+0.6)
 		n.parked = float64(w.now() - anHour)
