@@ -32,7 +32,11 @@ type redirectWorld struct {
 
 func newRedirectWorld(t *testing.T, shards int) *redirectWorld {
 	t.Helper()
-	srv := testkit.SharedRedis(t)
+	return redirectWorldOn(t, testkit.SharedRedis(t), shards)
+}
+
+func redirectWorldOn(t *testing.T, srv *testkit.Redis, shards int) *redirectWorld {
+	t.Helper()
 	space := keys.Space{Namespace: srv.Namespace(), Shards: shards}
 	s := store.New(store.Options{Client: srv.Client(), Space: space, Prefixes: []string{prefix},
 		Retention: time.Hour, Retain: 1000})
