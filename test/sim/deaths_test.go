@@ -13,7 +13,6 @@ import (
 // until an instance that has scheduled the hook's notice removes it.
 
 var deathMutations = []mutation{
-	{"a death adds no entry to the outbox of hooks", "deaths[#deaths + 1] = format('%.0f', reply[1]) .. ' ' .. death", "", ""},
 	{"a late nack that ends a notice adds no death", "if entry ~= '' then", "if false then", ""},
 	{"a settle of another claim adds a death", "  if refused or not ours then\n    answer = refused",
 		"  if refused or not ours then\n    if death then call('RPUSH', match(KEYS[1], '^(.-}:)') .. 'deaths', " +
@@ -22,8 +21,6 @@ var deathMutations = []mutation{
 		"op == 'redrive' and before == 'dead' and not late then\n    " +
 			"redis.call('RPUSH', string.match(KEYS[1], '^(.-}:)') .. 'deaths', t[1] .. ' k-1 hook " +
 			"{}')", ""},
-	{"a restored dead letter adds a death", "call('ZADD', KEYS[3], died, key)",
-		"call('ZADD', KEYS[3], died, key)\n      call('RPUSH', string.match(KEYS[1], '^(.-}:)') .. 'deaths', '1 k-1 hook {}')", moves},
 }
 
 // readDeaths holds entries of a shard's outbox of hooks whose notices an instance has scheduled.

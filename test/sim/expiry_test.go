@@ -175,19 +175,5 @@ func (w *world) expiryOf(k int, entry int64) int64 {
 // expiryMutations are wrong lines in the code for notices that expire. No notice of a world expires while it is postponed or parked:
 // TestMatrixFindsMutants of internal/store has the mutants that only those show.
 var expiryMutations = []mutation{
-	{"a schedule does not list that the notice expires", "watched[#watched + 1], watched[#watched + 2] = format('%.0f', till), key", "", ""},
-	{"a notice that expires before it is due is rescheduled", "if till and tonumber(till) <= due and op ~= 'reopen' then return nil end",
-		"", ""},
 	{"a retry does not list that the notice expires", "if #watched > 0 then call('ZADD', expiring, unpack(watched)) end", "", ""},
-	{"a delivered notice stays listed", "if ends > 0 then call('ZREM', expiring, unpack(done)) end", "", ""},
-	{"a cancelled notice stays listed", "if ends(record) then watch(KEYS[1], key, nil) end redis", "redis", ""},
-	{"a replaced notice stays listed", "call('ZREM', index, key) end", "end", ""},
-	{"a notice in flight is claimed as expired",
-		"and not (q and q.waits(key)) or\n    not call('SET', prefix .. key, token, 'NX', 'PX', lease) then",
-		"and false or\n    not call('SET', prefix .. key, token, 'PX', lease) then", ""},
-	{"a notice in flight stays first among those that have expired",
-		"watch(KEYS[1], key, format('%.0f', math.max(floor(score) + 1, now + 50)))", "", ""},
-	{"a claim of an expired notice does not count expired leases", "math.min(expired + 1, mostleases)", "math.min(1, mostleases)", ""},
-	{"a moved notice stays listed under its old prefix", "watch(KEYS[1], key, nil)\n          if score", "if score", moves},
-	{"a moved notice does not expire", "if score and op ~= 'd' then watch(KEYS[5], key, ends(record)) end", "", moves},
 }
