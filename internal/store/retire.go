@@ -25,7 +25,7 @@ type Retirement struct{ s *Store }
 func NewRetirement(s *Store) Retirement { return Retirement{s} }
 
 // DeadLimit is how long, and how many, dead letters of a route are kept. Zero = no limit. Each shard keeps an equal part of
-// the number.
+// the number. An old shard keeps all until a reshard has moved them: a part of the new shards' number would be too few.
 type DeadLimit struct {
 	Retention time.Duration
 	Keep      int64
@@ -109,7 +109,7 @@ func (r Retirement) Retire(ctx context.Context, at keys.Partition, limit DeadLim
 	}
 
 	over := int64(0)
-	if limit.Keep > 0 {
+	if limit.Keep > 0 && !r.s.Layout.isOldShard(at.Shard) {
 		shards := int64(r.s.space.Now().Shards)
 		over = count.Val() - (limit.Keep+shards-1)/shards
 	}

@@ -55,6 +55,19 @@ func TestOldestDeadLettersAreRetired(t *testing.T) {
 	}
 }
 
+// A reshard from one shard to four leaves no part of the limit to the old shard.
+func TestReshardRetiresNoDeadLettersWithinNumber(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	s.dieMany(t, 8)
+	if err := s.Layout.Announce(t.Context(), s.Space().Replace(4, false)); err != nil {
+		t.Fatal(err)
+	}
+	if n := retireAll(t, s, DeadLimit{Keep: 8}); n != 0 {
+		t.Errorf("%d of 8 dead letters are retired, 8 may stay", n)
+	}
+}
+
 func TestDeadLettersBeyondAgeAreRetired(t *testing.T) {
 	t.Parallel()
 	s, srv := open(t)
