@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"notifier/internal/notice"
 )
 
 // idleConns keeps idle connections of the direct transport, each until the receiver is expected to close it.
@@ -55,7 +57,7 @@ func (p *idleConns) put(c *directConn) bool {
 	c.since, c.kept = now, c.state.kept.of(c.keep, now)
 	ends := now.Add(c.kept)
 	if p.maxAge > 0 {
-		ends = earlier(ends, c.born.Add(p.maxAge))
+		ends = notice.Earlier(ends, c.born.Add(p.maxAge))
 	}
 
 	var old *directConn
@@ -161,13 +163,6 @@ func (p *idleConns) sweep() {
 
 		c.close()
 	}
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // closeOldest closes up to n of the least recently used connections.

@@ -36,8 +36,8 @@ func (s *span) end(now time.Time) {
 // now is a time of Redis's clock. Time without a known cause counts as HeldNone.
 func (q *routeQueue) waits(j job, now time.Time) notice.Waits {
 	c := j.claim
-	w := c.Waits.Since(c.Due)                // earlier causes
-	w.Add(c.Held, earlier(c.Attention, now)) // the last postponement
+	w := c.Waits.Since(c.Due)                       // earlier causes
+	w.Add(c.Held, notice.Earlier(c.Attention, now)) // the last postponement
 	q.mu.Lock()
 	l := q.shards.at(c.Shard)
 	paused, failed := l.pausedFor, l.failedFor
@@ -56,7 +56,7 @@ func (s *span) add(w *notice.Waits, cause notice.Held, ahead time.Duration, now 
 		return
 	}
 
-	until := earlier(s.until.Add(ahead), now)
+	until := notice.Earlier(s.until.Add(ahead), now)
 	if !until.After(w.Until) {
 		return
 	}
@@ -66,13 +66,6 @@ func (s *span) add(w *notice.Waits, cause notice.Held, ahead time.Duration, now 
 	}
 
 	w.Add(cause, until)
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // heldBy returns the cause of a postponement of c with reason r.

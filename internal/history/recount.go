@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"notifier/internal/notice"
 	"notifier/internal/pace"
 )
 
@@ -64,14 +65,14 @@ func (d *DB) recount(ctx context.Context, now time.Time) (repaired int, err erro
 	first, to := start.Truncate(time.Hour), last.Truncate(time.Hour).Add(time.Hour)
 	done := !since.IsZero() && since.Unix() == 0
 	if done {
-		first = later(first, now.Add(-recheck).Truncate(time.Hour))
+		first = notice.Later(first, now.Add(-recheck).Truncate(time.Hour))
 	} else if !since.IsZero() {
-		to = earlier(to, since)
+		to = notice.Earlier(to, since)
 	}
 
 	for to.After(first) {
 		from := to.Add(-1).Truncate(24 * time.Hour)
-		n, err := d.recountDay(ctx, later(from, first), to)
+		n, err := d.recountDay(ctx, notice.Later(from, first), to)
 		if repaired += n; err != nil {
 			return repaired, err
 		}
@@ -90,13 +91,6 @@ func (d *DB) recount(ctx context.Context, now time.Time) (repaired int, err erro
 	}
 
 	return repaired, d.setCounted(ctx, time.Unix(0, 0).UTC())
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // bounds returns the first and the last time of an entry; both are zero without entries.

@@ -256,9 +256,9 @@ func (d *DB) lines(ctx context.Context, q ReportQuery) (map[string]*Line, error)
 		return nil
 	}
 	from := q.Since.Add(time.Hour - 1).Truncate(time.Hour)
-	to := later(q.Until.Truncate(time.Hour), from)
+	to := notice.Later(q.Until.Truncate(time.Hour), from)
 	ends := cells{}
-	for _, w := range []ReportQuery{{Prefix: q.Prefix, Since: q.Since, Until: earlier(from, q.Until)},
+	for _, w := range []ReportQuery{{Prefix: q.Prefix, Since: q.Since, Until: notice.Earlier(from, q.Until)},
 		{Prefix: q.Prefix, Since: to, Until: q.Until}} {
 		if err := d.countRows(ctx, d.searches, ends, w); err != nil {
 			return nil, err
@@ -296,13 +296,6 @@ func (d *DB) lines(ctx context.Context, q ReportQuery) (map[string]*Line, error)
 	}
 
 	return lines, rows.Err()
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // Month returns the window of a month such as 2026-11 in a time zone.

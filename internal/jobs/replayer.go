@@ -11,6 +11,7 @@ import (
 
 	"notifier/internal/history"
 	"notifier/internal/keys"
+	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/tracing"
 	"notifier/internal/wire"
@@ -114,7 +115,7 @@ func (d *replayDrive) step(ctx context.Context) (wait time.Duration, over bool, 
 	}
 
 	// A late batch is not followed by a burst.
-	d.next = later(d.next.Add(time.Duration(float64(n)/d.r.Rate*float64(time.Second))), time.Now().Add(-batchFor))
+	d.next = notice.Later(d.next.Add(time.Duration(float64(n)/d.r.Rate*float64(time.Second))), time.Now().Add(-batchFor))
 	return time.Until(d.next), false, nil
 }
 
@@ -230,11 +231,4 @@ func (d *replayDrive) send(ctx context.Context, shard int, list []Item) error {
 		list = list[n:]
 	}
 	return nil
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

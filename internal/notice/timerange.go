@@ -6,6 +6,24 @@ import (
 	"time"
 )
 
+// Earlier returns the earlier of two times.
+func Earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+
+	return a
+}
+
+// Later returns the later of two times.
+func Later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+
+	return a
+}
+
 // TimeRange is a span of time. Until is exclusive; a zero time is no bound.
 type TimeRange struct{ Since, Until time.Time }
 
