@@ -98,6 +98,38 @@ func measureWrite(t *testing.T, name string, d *DB, n int) {
 		t.Fatal(err)
 	}
 	t.Logf("%s: recounted %d hours in %s; %d counts", name, hours, time.Since(from).Round(time.Millisecond), hoursOf(t, d, "1 = 1"))
+	measureReports(t, name, d)
+}
+
+// TestMeasureReports fills the counts of hours as HISTORY_ROWS rows (10,000,000) would that all differ in hour, host or latency, and
+// measures reports of the month. There are no rows, and half-hour zones need those of two half hours only.
+func TestMeasureReports(t *testing.T) {
+	t.Parallel()
+	n := 10_000_000
+	if s := os.Getenv("HISTORY_ROWS"); s != "" {
+		n, _ = strconv.Atoi(s)
+	}
+	const hosts, hours = 1000, 720
+	d := open(t, Options{URL: testkit.StartPostgres(t).Database()})
+	if _, err := d.Write(t.Context(), []Row{rowOf(ended(0, nil), BodiesKeep)}); err != nil { // which makes the tables
+		t.Fatal(err)
+	}
+	_, err := d.db.ExecContext(t.Context(), `INSERT INTO history_hours
+		SELECT timestamptz '2026-11-01 00:00Z' + (x / $1) % $2 * interval '1 hour', 'app', 'orders', 'paid', 'app:orders',
+			'shop' || x % $1 || '.example', x / ($1 * $2) * 7 % 600, 1 FROM generate_series(0, $3::bigint - 1) x`, hosts, hours, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.setCounted(t.Context(), time.Unix(0, 0).UTC()); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d counts", hoursOf(t, d, "1 = 1"))
+	measureReports(t, "postgres", d)
+}
+
+// measureReports logs how long reports of the month take.
+func measureReports(t *testing.T, name string, d *DB) {
+	t.Helper()
 	zone, _ := time.LoadLocation("Asia/Kolkata")
 	for _, by := range Groups {
 		for _, zone := range []*time.Location{time.UTC, zone} {
