@@ -59,6 +59,7 @@ type Notice struct {
 	ContentType  string            `json:"content_type"`
 	Retry        []string          `json:"retry"`
 	Expires      time.Time         `json:"expires"` // no attempt begins from then on; zero = it does not expire
+	Tick         time.Time         `json:"tick"`    // the time that a notice of a recurring one is for; zero for others
 	Headers      map[string]string `json:"headers"`
 	Withheld     []string          `json:"headers_withheld"` // names of headers with secret values, which are not shown
 	Ending       int               `json:"ending"`           // how often the notice has been finalized

@@ -9,6 +9,7 @@ import (
 
 	"notifier/internal/api"
 	"notifier/internal/auth"
+	"notifier/internal/notice"
 	"notifier/internal/recur"
 )
 
@@ -41,6 +42,15 @@ func TestRecurrenceIsPutShownAndDeleted(t *testing.T) {
 	run := b.do("POST", books+"/run", "").is(201).says(`"key":"app1:jobs:daily:books~`, `"body_base64"`)
 	if !strings.HasPrefix(run.header.Get("Location"), "/v1/notices/app1:jobs:daily:books~") {
 		t.Errorf("Location: %q", run.header.Get("Location"))
+	}
+	var n struct{ Key, Tick, Created_at string }
+	run.into(&n)
+	tick, err := time.Parse(notice.StampLayout, n.Tick)
+	if made, _ := time.Parse(notice.StampLayout, n.Created_at); err != nil || made.Sub(tick).Abs() > time.Minute {
+		t.Errorf("tick %q of a notice of %s: %v", n.Tick, n.Created_at, err)
+	}
+	for _, path := range []string{"/v1/notices/" + n.Key, "/v1/notices?prefix=app1:jobs:daily"} {
+		b.do("GET", path, "").is(200).says(`"tick":"` + n.Tick + `"`)
 	}
 	b.do("POST", books+"/resume", "").is(200)
 	b.do("DELETE", books, "").is(200).says(`"deleted":true`)

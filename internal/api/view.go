@@ -37,7 +37,7 @@ func (a *api) view(f *store.Found, by string, inline bool) codec.Notice {
 func contentOf(n *notice.Notice, inline bool) codec.Content {
 	v := codec.Content{URL: codec.URL(redacted(n.URL)), Audience: codec.Audience(n.Audience), Method: n.Method,
 		ContentType: codec.ContentType(n.ContentType), Retry: codec.Ladder(n.Ladder),
-		Expires: codec.Stamp(n.Expires)}
+		Expires: codec.Stamp(n.Expires), Tick: codec.Stamp(n.Tick)}
 	if n.ExpiresAfter > 0 {
 		v.ExpiresAfter = &codec.Delay{Span: n.ExpiresAfter}
 	}

@@ -126,6 +126,10 @@ func (a *command) sayNotice(n *client.Notice) {
 		add("waits for", cmp.Or(n.WaitsFor, "an earlier notice of its sequence"))
 	}
 
+	if !n.Tick.IsZero() {
+		add("for the tick of", a.screen.when(n.Tick))
+	}
+
 	add("attempts", attempts)
 	add("url", n.URL)
 	add("url as scheduled", n.ScheduledURL)

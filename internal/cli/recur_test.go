@@ -36,6 +36,8 @@ func TestRecurCommand(t *testing.T) {
 	contains(t, out, "it is paused: notifier recur resume "+key)
 	out, _ = d.run(0, "recur", "run", key)
 	contains(t, out, key+"~", ": scheduled, due ")
+	out, _ = d.run(0, "get", key+"~1")
+	contains(t, out, "for the tick of")
 	out, _ = d.run(0, "recur", "resume", key)
 	contains(t, out, key+": resumed\n")
 	out, _ = d.run(0, "recur", "delete", key)

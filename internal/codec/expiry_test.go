@@ -45,21 +45,21 @@ func TestExpiryOfARequest(t *testing.T) {
 	}
 }
 
-// A snapshot keeps whether the producer gave a time or a duration.
+// A snapshot keeps whether the producer gave a time or a duration, and the tick of a notice of a recurring one.
 func TestExpiryOfASnapshot(t *testing.T) {
 	const text = `{"key":"a:b:c:1","id":"msg_1","state":"scheduled","created_at":"2026-11-29T10:00:00.000Z","expires":"2026-11-29T11:00:00.000Z"`
 	at := time.Date(2026, 11, 29, 11, 0, 0, 0, time.UTC)
 	for _, x := range []struct {
 		more string
 		want notice.Content
-	}{{"", notice.Content{Expires: at}}, {`,"expires_after":"1h"`, notice.Content{Expires: at, ExpiresAfter: time.Hour}}} {
+	}{{`,"tick":"2026-11-29T11:00:00.000Z"`, notice.Content{Expires: at, Tick: at}}, {"", notice.Content{Expires: at}}, {`,"expires_after":"1h"`, notice.Content{Expires: at, ExpiresAfter: time.Hour}}} {
 		var s Snapshot
 		var f Faults
 		if err := Read([]byte(text+x.more+`}`), "", &s, &f); err != nil || len(f) > 0 {
 			t.Fatal(err, f)
 		}
 
-		if c := s.Content.Given(); !c.Expires.Equal(at) || c.ExpiresAfter != x.want.ExpiresAfter {
+		if c := s.Content.Given(); !c.Expires.Equal(at) || c.ExpiresAfter != x.want.ExpiresAfter || !c.Tick.Equal(x.want.Tick) {
 			t.Errorf("%+v, want %+v", c, x.want)
 		}
 	}

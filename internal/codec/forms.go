@@ -52,6 +52,7 @@ type Content struct {
 	Expires     Stamp       `json:"expires,omitzero" doc:"When it expires: no attempt begins from then on, and it is dead with the reason expired. Not in the history."`
 	// ExpiresAfter tells a restored notice apart from one whose producer gave a time.
 	ExpiresAfter *Delay   `json:"expires_after,omitempty" doc:"The time from its first due time to expires, if that was given as a duration, or by the route."`
+	Tick         Stamp    `json:"tick,omitzero" doc:"The time that it is for, if it is one of a recurring notice. due can be later, as after a retry."`
 	Headers      Headers  `json:"headers,omitempty" doc:"The notice's own headers without those in headers_withheld."`
 	Withheld     []string `json:"headers_withheld,omitempty" doc:"Names of headers with secret values, which are not shown."`
 	// ScheduledURL has no user, password and query.

@@ -55,7 +55,7 @@ func (s *Snapshot) Whole() Faults {
 // Given returns the content without the body and without the withheld headers.
 func (c *Content) Given() notice.Content {
 	g := notice.Content{URL: string(c.URL), Audience: string(c.Audience), ContentType: string(c.ContentType), Headers: c.Headers,
-		Ladder: notice.Ladder(c.Retry), Method: c.Method, Expires: time.Time(c.Expires)}
+		Ladder: notice.Ladder(c.Retry), Method: c.Method, Expires: time.Time(c.Expires), Tick: time.Time(c.Tick)}
 	if c.ExpiresAfter != nil && !g.Expires.IsZero() {
 		g.ExpiresAfter = c.ExpiresAfter.Span
 	}

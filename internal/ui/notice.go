@@ -26,7 +26,7 @@ type noticePage struct {
 	Headline                                    text
 	Level                                       level
 	Head                                        string // the notice that this one waits for, if the visitor may see it
-	Due, Made, Settled, Expires                 stamp
+	Due, Made, Settled, Expires, Tick           stamp
 	Expired                                     bool // it cannot be sent again without a new expiry
 	Reason                                      text
 	Made1, Max                                  int
@@ -97,7 +97,7 @@ func (p *Pages) noticePage(f *store.Found, c chronicle, v Visitor) noticePage {
 		Earlier: f.AttemptsMade - len(f.Attempts), Body: p.body(f), Headers: headers(f.Headers, content), CSRF: v.CSRF, Linked: v.Linked(),
 		May: v.May(auth.Produce), History: p.o.History != nil, Ending: f.Ending()}
 	out.ScheduledURL = p.scheduledAddress(f)
-	out.Expires, out.Expired = p.stamp(f.Expires), f.Expired(p.now())
+	out.Expires, out.Expired, out.Tick = p.stamp(f.Expires), f.Expired(p.now()), p.stamp(f.Tick)
 	if f.Reason != "" {
 		out.Reason = v.deathReason(f)
 	}

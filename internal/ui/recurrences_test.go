@@ -50,6 +50,7 @@ func TestRecurrencesArePausedResumedAndRun(t *testing.T) {
 		t.Error("the page offers to pause a paused recurring notice")
 	}
 	s.press(page, path+"/run").says("A notice is scheduled for now.")
+	s.get("/ui/notices/app1:orders:daily:books~1").is(200).says("for the tick of 20")
 	s.press(page, path+"/resume").says("The recurring notice is resumed.", "app1:orders:daily:books active")
 	s.post("/ui/recurrences/app1:orders:daily:none/pause").is(404).says("There is no such recurring notice.")
 	s.post("/ui/recurrences/app1:orders:daily:books~1/pause").is(404)
