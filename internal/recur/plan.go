@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// Ahead is how long before a tick its occurrence is stored, but not before the previous tick. A tick with the policy OverlapSkip
-	// is decided at the tick itself while an earlier occurrence is pending.
+	// Ahead is how long before a tick its occurrence is stored, but not before the previous tick. With the policy OverlapSkip it is
+	// stored at the tick, because an earlier occurrence may become pending until then.
 	Ahead = 5 * time.Second
 	// missedAfter is the age from which MissedSkip skips a tick.
 	missedAfter = time.Minute
@@ -42,14 +42,14 @@ func (d *Definition) Plan(s State, now time.Time) (Step, error) {
 	}
 
 	n := s.Number + 1
-	x := Step{At: lookAt(tick, timeOf(s.Cursor)), Tick: tick, Number: n, Stored: s, Occupied: s, Overlapped: s}
+	x := Step{At: d.storeAt(tick, timeOf(s.Cursor)), Tick: tick, Number: n, Stored: s, Occupied: s, Overlapped: s}
 	missed := t.count(timeOf(s.Cursor), tick)
 	x.Occupied.Number, x.Occupied.Occupied = n, s.Occupied+1
 	x.Overlapped.Cursor, x.Overlapped.Overlapped, x.Overlapped.Missed = tick.UnixMilli(), s.Overlapped+1, s.Missed+missed
 	x.Stored.Number, x.Stored.Last, x.Stored.Cursor, x.Stored.LastTick = n, n, tick.UnixMilli(), tick.UnixMilli()
 	x.Stored.Stored, x.Stored.Missed = s.Stored+1, s.Missed+missed
 	if next := t.next(tick); !next.IsZero() { // also after the last of Times, because this tick may be skipped
-		x.After = lookAt(next, tick)
+		x.After = d.storeAt(next, tick)
 	}
 
 	return x, nil
@@ -60,11 +60,16 @@ func (d *Definition) over(s State) bool {
 	return d.Times > 0 && s.Stored >= d.Times || s.Number >= MaxNumber
 }
 
-// lookAt returns when to store the occurrence of a tick; before is the tick before it.
-func lookAt(tick, before time.Time) time.Time {
+// storeAt returns when to store the occurrence of a tick; before is the tick before it.
+func (d *Definition) storeAt(tick, before time.Time) time.Time {
+	if d.Overlap == OverlapSkip {
+		return tick
+	}
+
 	if at := tick.Add(-Ahead); at.After(before) {
 		return at
 	}
+
 	return before
 }
 

@@ -65,6 +65,12 @@ func TestPlanEnds(t *testing.T) {
 		s = x.Stored
 	}
 
+	d.Overlap = OverlapSkip
+	x, err := d.Plan(State{Cursor: start.UnixMilli()}, start)
+	if err != nil || !x.At.Equal(x.Tick) || !x.After.Equal(x.Tick.Add(time.Minute)) {
+		t.Errorf("with OverlapSkip: %+v, %v", x, err)
+	}
+
 	for _, d := range []Definition{{Spec: d.Spec, Until: d.Until}, {Spec: d.Spec, Times: 3}} {
 		if x, err := d.Plan(s, start); err != nil || !x.At.IsZero() {
 			t.Errorf("after the end: %+v, %v", x, err)

@@ -529,7 +529,9 @@ func settles() (list []rule) {
 var rules = slices.Concat([]rule{
 	{name: "schedule", from: []string{"absent", "without a record"}, call: scheduleCall(Reject, soon),
 		to: replaced((*change).soonDue)},
-	{name: "tick", few: true, from: []string{"absent", "without a record"}, call: tickCall, to: replaced((*change).soonDue)},
+	{name: "tick", few: true, from: []string{"absent", "without a record"}, call: tickCall("", ""), to: replaced((*change).soonDue)},
+	{name: "tick that may overlap", few: true, from: []string{"absent", "without a record"}, call: tickCall("{3}", "1000 1 1 32 "),
+		to: replaced((*change).soonDue)},
 	{name: "schedule in the past", from: []string{"absent", "without a record"}, call: scheduleCall(Keep, 0),
 		to: replaced((*change).pastDue)},
 	{name: "replace", from: append(living, "delivered", "cancelled", "taken", "absent", "tombstone"), call: scheduleCall(Replace, soon),

@@ -23,14 +23,19 @@ import (
 // timeKey gets the time that a script has read, and is deleted after the call.
 const timeKey = "matrix:time"
 
-// tickCall stores a notice as the occurrence of a definition, which is deleted afterwards: the model knows only notices.
-func tickCall(r *rig, w *world, n *stored) (string, error) {
+// tickCall stores a notice as the occurrence of a definition, which is deleted afterwards: the model knows only notices. skipped is the
+// state if the tick is skipped, and earlier names the earlier occurrences.
+func tickCall(skipped, earlier string) func(r *rig, w *world, n *stored) (string, error) {
+	return func(r *rig, w *world, n *stored) (string, error) { return r.tick(n, skipped, earlier) }
+}
+
+func (r *rig) tick(n *stored, skipped, earlier string) (string, error) {
 	names, key := []string{r.s.space.Recurring(partition), r.s.space.Ticks(partition), r.s.space.Definitions(partition)}, "app1:a:b:definition"
 	if err := errors.Join(r.c.HSet(r.ctx, names[0], key, "{}\n{}").Err(), r.c.ZAdd(r.ctx, names[1], redis.Z{Member: key}).Err()); err != nil {
 		return "", err
 	}
 	args := []any{r.s.space.ClaimPrefix(0), r.s.space.Wake(), partition.Wake(), r.s.Timers.Mode(prefix), "", keys.AppendDigest(nil, n.key),
-		key, "{}", "{1}", "{2}", "", "", n.key, fmt.Sprintf("r+%d", soon.Milliseconds()), tail}
+		key, "{}", "{1}", "{2}", skipped, "", n.key, fmt.Sprintf("%sr+%d", earlier, soon.Milliseconds()), tail}
 	call := creation{Partition: partition, since: r.s.Sight(), args: args}
 	v, err := r.s.w.List(tickScript.Op, r.s.Layout.Call(r.ctx, tickScript, r.s.space.Base(0), call.prepare(r.s)))
 	v = r.s.Foreign(prefix, v)

@@ -280,6 +280,12 @@ func (r *Recurrences) Due(ctx context.Context, p keys.Partition, at time.Time) (
 	return list, nil
 }
 
+// mostEarlier is how many of the last occurrences can be the reason to skip a tick.
+const mostEarlier = 32
+
+// firstEarlier returns the number of the first of these.
+func firstEarlier(x *recur.Recurrence) int { return max(x.Number-mostEarlier, 0) + 1 }
+
 // Tick is a step of a definition. A Step without a Tick changes only when the following one is made.
 type Tick struct {
 	Of   recur.Recurrence
@@ -323,7 +329,7 @@ func (t *Tick) append(args []any, q *Request) []any {
 			last = -1
 		}
 
-		when = fmt.Appendf(when, "%d %d %d ", t.Step.Tick.UnixMilli(), last, t.Of.Number)
+		when = fmt.Appendf(when, "%d %d %d %d ", t.Step.Tick.UnixMilli(), last, firstEarlier(&t.Of), t.Of.Number)
 	}
 
 	var x notice.Expiry

@@ -155,30 +155,62 @@ func TestInstanceThatMovesTheCursorDecides(t *testing.T) {
 	}
 }
 
-// A tick that overlaps waits for its time, and is skipped then, unless the earlier occurrence has ended.
-func TestTickOverlaps(t *testing.T) {
+// Whether a tick is skipped is decided when it is due, not when others are stored ahead: an earlier occurrence may become pending until
+// then.
+func TestTickThatMayOverlapWaitsForItsTime(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
-	r := hourly(t, s, 90*time.Minute, recur.OverlapSkip)
+	r := hourly(t, s, 0, recur.OverlapSkip)
 	if got := r.tick(r.plan()); !got.Created {
 		t.Fatalf("%+v", got)
 	}
+	r.amend(Cancel, 1)
 	r.now = r.now.Add(time.Hour)
 	early := r.plan()
+	if !early.Step.At.Equal(early.Step.Tick) {
+		t.Errorf("the occurrence for %s is to be stored at %s", early.Step.Tick, early.Step.At)
+	}
 	if got := r.tick(early); got.Created || got.Stale || r.get().State != early.Of.State || r.next() != early.Step.Tick.UnixMilli() {
 		t.Errorf("before its time: %+v, next at %d", got, r.next())
 	}
-	late := early
-	late.Step.Tick = r.now.Add(-time.Hour - time.Minute) // as if its time had come
-	late.Step.Overlapped.Cursor = late.Step.Tick.UnixMilli()
+}
+
+// A tick is skipped while any of the last occurrences is pending, also one that is neither the last one nor for the last tick.
+func TestTickOverlaps(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	r := hourly(t, s, 150*time.Minute, recur.OverlapSkip)
+	all := r.now
+	r.now = all.Add(-time.Hour)
+	if got := r.tick(r.plan()); !got.Created {
+		t.Fatalf("%+v", got)
+	}
+	r.amend(Cancel, 1)
+	for range 3 {
+		x := r.get()
+		if got := r.tick(Tick{Of: x, Step: x.RunNow(r.now), Keep: true}); !got.Created {
+			t.Fatalf("%+v", got)
+		}
+	}
+	r.amend(Cancel, 2)
+	r.amend(Cancel, 4)
+	r.now = all
+	late := r.plan()
 	if got := r.tick(late); got.Created || r.get().State != late.Step.Overlapped || r.next() != late.Step.After.UnixMilli() {
-		t.Errorf("at its time: %+v, %+v", got, r.get().State)
+		t.Errorf("with the third of four pending: %+v, %+v", got, r.get().State)
 	}
-	if _, err := s.Amend(t.Context(), prefix, r.key+"~1", Cancel, When{}); err != nil {
-		t.Fatal(err)
+	r.amend(Cancel, 3)
+	late.Of = r.get() // the same step again
+	if got := r.tick(late); !got.Created || got.Key != r.key+"~5" {
+		t.Errorf("after its end: %+v", got)
 	}
-	if got := r.tick(r.plan()); !got.Created || got.Key != r.key+"~2" {
-		t.Errorf("after the end of the earlier one: %+v", got)
+}
+
+// amend changes an occurrence.
+func (r *recurring) amend(op Amendment, number int) {
+	r.t.Helper()
+	if _, err := r.s.Amend(r.t.Context(), prefix, recur.OccurrenceKey(r.key, number), op, When{}); err != nil {
+		r.t.Fatal(err)
 	}
 }
 

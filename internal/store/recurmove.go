@@ -264,10 +264,24 @@ func (r *Recurrences) bringFrom(ctx context.Context, from keys.Partition, key st
 	return r.leave(ctx, from, list)
 }
 
-// pendingInOld reports whether the last occurrences of a definition are pending in an old shard.
+// pendingInOld reports whether an earlier occurrence of a definition is pending in an old shard.
 func (r *Recurrences) pendingInOld(ctx context.Context, d *recur.Recurrence) (bool, error) {
-	for _, number := range []int{d.Last, d.Number} {
-		f, err := r.s.Find(ctx, "", recur.OccurrenceKey(d.Key, number))
+	ks := []string{recur.OccurrenceKey(d.Key, d.Last)}
+	for number := firstEarlier(d); number <= d.Number; number++ {
+		ks = append(ks, recur.OccurrenceKey(d.Key, number))
+	}
+
+	places, err := r.s.Where(ctx, ks)
+	if err != nil {
+		return false, err
+	}
+
+	for i, key := range ks {
+		if !r.s.Layout.isOldShard(places[i]) { // tick.lua looks there
+			continue
+		}
+
+		f, err := r.s.Find(ctx, "", key)
 		switch {
 		case errors.Is(err, ErrNotFound), errors.Is(err, wire.ErrMoved):
 		case err != nil:

@@ -4,15 +4,16 @@
 --       then for each definition 9: its key; the state that was read; the state if the occurrence is stored; if its number is occupied;
 --       if its tick is skipped because an earlier one is pending, "" = it is stored then too; when to make the following step, in Unix
 --       ms, "" = never, "keep" = as before; the occurrence's key, "" = only the time changes; and the rest as in schedule.lua: "r" with
---       the due time, and record's tail. If the fifth is not "", "<tick in Unix ms> <numbers of the last two occurrences, or 0> " comes
---       before the "r"; a number of -1 = that occurrence is pending in another shard
+--       the due time, and record's tail. If the fifth is not "", "<tick in Unix ms> <last> <from> <to> " comes before the "r": the
+--       occurrences with the number last, and with those from from to to, are the earlier ones. last is 0 if there is none, and -1
+--       if an earlier one is pending in another shard
 -- Reply {now us, answer…}; an answer is that of schedule.lua, or
 --       "stale"    the definition has another state, nothing was written
---       "wait"     an earlier occurrence is pending, and the tick is not due yet; or only the time has changed
+--       "wait"     the tick is not due yet, and only then is it known whether it is skipped; or only the time has changed
 --       "overlap"  the tick was skipped
 --       The last element is {"foreign", n} as in schedule.lua
 -- PARTS score order order/marks order/places order/finish handover clock generation replace replace/held replace/record replace/successor replace/ends epoch timer recurring wake
--- Bound the number of definitions.
+-- Bound the number of definitions, and 33 earlier occurrences of each.
 local function schedule(KEYS, ARGV)
 -- SCRIPT schedule
 end
@@ -26,13 +27,19 @@ args[6] = ''
 local function write(key, text, state) call('HSET', recurring, key, state .. string.sub(text, #statein(text) + 1)) end
 
 -- An occurrence may be pending on the other side of a migration: see lib/elsewhere.lua.
-local function pending(key, number)
-  if number == '-1' then return true end
+local function pending(key, last, from, to)
+  if last == '-1' then return true end
+  local names = {key .. '~' .. last}
+  for number = from, to do names[#names + 1] = string.format('%s~%.0f', key, number) end
   for k = 1, #KEYS - 1, 4 do
-    if call('ZSCORE', KEYS[k], key .. '~' .. number) then return true end
+    for _, score in ipairs(call('ZMSCORE', KEYS[k], unpack(names))) do
+      if score then return true end
+    end
   end
-  local there = call('HGET', string.sub(KEYS[#KEYS], 1, -7) .. 'elsewhere', key .. '~' .. number)
-  return there and there ~= 'dead' and there ~= 'settled'
+  for _, there in ipairs(call('HMGET', string.sub(KEYS[#KEYS], 1, -7) .. 'elsewhere', unpack(names))) do
+    if there and there ~= 'dead' and there ~= 'settled' then return true end
+  end
+  return false
 end
 
 local function step(i, n)
@@ -44,13 +51,13 @@ local function step(i, n)
     return 'wait'
   end
   if skipped ~= '' then
-    local tick, last, number, rest = string.match(when, '^(%d+) (%-?%d+) (%d+) (.+)$')
+    local tick, last, from, to, rest = string.match(when, '^(%d+) (%-?%d+) (%d+) (%d+) (.+)$')
     when = rest
-    if pending(key, last) or pending(key, number) then
-      if tonumber(tick) > now then
-        look(KEYS[1], key, tick)
-        return 'wait'
-      end
+    if tonumber(tick) > now then -- an earlier occurrence may become pending until then
+      look(KEYS[1], key, tick)
+      return 'wait'
+    end
+    if pending(key, last, tonumber(from), tonumber(to)) then
       write(key, text, skipped)
       look(KEYS[1], key, next)
       return 'overlap'
