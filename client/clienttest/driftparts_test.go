@@ -83,6 +83,13 @@ func expiring(w *world) {
 	w.schedule(r)
 	r.Expires = r.Expires.Add(time.Millisecond)
 	w.schedule(r)
+	r.Key, r.Due, r.URL = "cmp:hook:expires:3", time.Time{}, w.shop+"/410"
+	w.schedule(r)
+	w.pass(r.Key, settled(client.Dead, 1))
+	n, err = w.c.Redrive(ctx, r.Key, client.ExpiresIn(time.Hour))
+	w.notice("redrive with another expiry", n, err)
+	w.pass(r.Key, settled(client.Dead, 2))
+	w.schedule(r)
 	for i, text := range []string{`"never"`, `"0s"`, `"2001-01-01T00:00:00Z"`, `true`, `90`} {
 		w.post("POST", "/v1/notices", "application/json", fmt.Sprintf(`{"key":"cmp:push:expires:%d","delay":"1h","expires":%s}`, i, text))
 	}

@@ -14,12 +14,16 @@ import (
 type expiry struct {
 	at    time.Time
 	after time.Duration
+	first *time.Time // of the schedule call, if the notice was sent again with another expiry
 }
 
-// fixed returns the time if it was given as one. A repeated call must give it again.
+// fixed returns the time of the schedule call if it was given as one. A repeated call must give it again.
 func (x expiry) fixed() time.Time {
-	if x.after != 0 {
+	switch {
+	case x.after != 0:
 		return time.Time{}
+	case x.first != nil:
+		return *x.first
 	}
 	return x.at
 }
@@ -71,7 +75,8 @@ func (s *Service) again(n *notice, x expiry) (expiry, *problem) {
 	}
 
 	x, p := x.from(s.now)
-	x.after = n.expires.after // the duration of the schedule call is shown
+	first := n.expires.fixed()
+	x.after, x.first = n.expires.after, &first // the duration of the schedule call is shown
 	return x, p
 }
 

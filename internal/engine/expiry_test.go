@@ -159,6 +159,48 @@ func TestExpiredNoticesAreSentAgainWithANewExpiry(t *testing.T) {
 	}
 }
 
+// A repeated schedule call is compared with the expiry of the first one, also after the notice was sent again with another expiry.
+func TestRepeatedCallAfterANewExpiry(t *testing.T) {
+	t.Parallel()
+	g := newGot(10)
+	g.reply = func(n *notice.Notice) notice.Result {
+		if n.Endings == 0 {
+			return notice.DeadResult(notice.ReasonGone, "no")
+		}
+		return notice.DeliveredResult(200)
+	}
+	w := start(t, testkit.SharedRedis(t), g, nil, testRoute("r", "app1"))
+	ctx, at := t.Context(), w.Now().Add(time.Hour).Truncate(time.Millisecond)
+	for i, x := range []struct {
+		first, other notice.Content
+	}{{notice.Content{Expires: at}, notice.Content{Expires: at.Add(time.Hour)}}, {notice.Content{}, notice.Content{Expires: at}}} {
+		for _, again := range []string{"redrive", "resend"} {
+			q := store.Request{Key: fmt.Sprintf("app1:a:b:%d-%s", i, again), Content: x.first}
+			w.put(t, 1, func(int) store.Request { return q })
+			f := w.until(t, q.Key, notice.Dead)
+			var err error
+			if expiry := (notice.Expiry{At: at.Add(time.Hour)}); again == "redrive" {
+				_, err = w.Redrive(ctx, q.Key, expiry)
+			} else {
+				_, err = w.Resend(ctx, q.Key, f.ID(), f.Ending(), expiry)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f = w.until(t, q.Key, notice.Delivered); !f.Expires.Equal(at.Add(time.Hour)) {
+				t.Errorf("%s expires %s", q.Key, f.Expires)
+			}
+			if r, err := w.Schedule(ctx, q); err != nil || r.Created || len(r.Differs) > 0 {
+				t.Errorf("%s: the same call again: %+v, %v", q.Key, r.Differs, err)
+			}
+			q.Content = x.other
+			if r, err := w.Schedule(ctx, q); err != nil || r.Created || len(r.Differs) != 1 {
+				t.Errorf("%s: a call with another expiry: %+v, %v", q.Key, r.Differs, err)
+			}
+		}
+	}
+}
+
 // A reschedule keeps the expiry, and is refused if the notice would have expired then.
 func TestRescheduleKeepsTheExpiry(t *testing.T) {
 	t.Parallel()

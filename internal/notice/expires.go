@@ -27,10 +27,16 @@ func (c *Content) checkExpiry() error {
 	return nil
 }
 
-// fixedExpiry returns Expires if the producer gave a time.
+// NoExpiry is the FirstExpires of a notice that got its first expiry when it was sent again.
+const NoExpiry = -1
+
+// fixedExpiry returns the Expires of the schedule call if the producer gave a time.
 func (c *Content) fixedExpiry() time.Time {
-	if c.ExpiresAfter != 0 {
+	switch {
+	case c.ExpiresAfter != 0 || c.FirstExpires == NoExpiry:
 		return time.Time{}
+	case c.FirstExpires != 0:
+		return timeOf(c.FirstExpires)
 	}
 	return c.Expires
 }

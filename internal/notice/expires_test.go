@@ -14,6 +14,8 @@ func TestRecordWithAnExpiry(t *testing.T) {
 		`{"due":1700000000000,"made":5,"expires":1700000060000,"text":"b","expires_after":60000}`,
 		`{"due":1700000000000,"made":5,"first":1690000000000,"expires":1700000060000,"text":"b","expires_after":60000}`,
 		`{"due":1700000000000,"made":5,"first":-1,"expires":1700000060000,"text":"b","expires_after":60000,"n":3}`,
+		`{"due":1700000000000,"made":5,"expires":1700000060000,"first_expires":-1,"text":"b","expires_after":60000}`,
+		`{"due":1700000000000,"made":5,"first":7,"expires":1700000060000,"first_expires":1690000000000,"text":"b","expires_after":60000}`,
 	} {
 		n, err := Decode("a:b:c:1", "a", record)
 		if err != nil {
@@ -52,6 +54,8 @@ func TestNoAttemptBeginsAtTheExpiry(t *testing.T) {
 func TestSameContentWithAnExpiry(t *testing.T) {
 	at := time.UnixMilli(1700000000000)
 	fixed, later := Content{Expires: at}, Content{Expires: at.Add(time.Second)}
+	changed, first := later, Content{Expires: at.Add(time.Hour), FirstExpires: NoExpiry}
+	changed.FirstExpires = at.UnixMilli()
 	after, longer := Content{Expires: at, ExpiresAfter: time.Minute}, Content{ExpiresAfter: time.Hour}
 	for _, x := range []struct {
 		name string
@@ -62,6 +66,9 @@ func TestSameContentWithAnExpiry(t *testing.T) {
 		{"another time", fixed, later, false},
 		{"no time", fixed, Content{}, false},
 		{"a duration for a time", fixed, longer, false},
+		{"the first time, changed since", changed, fixed, true},
+		{"the time it was changed to", changed, later, false},
+		{"no time, changed since", first, Content{}, true},
 		{"another duration", after, longer, true},
 		{"no duration", after, Content{}, true},
 	} {

@@ -35,6 +35,9 @@ type Content struct {
 	// duration, but no other Expires.
 	Expires      time.Time
 	ExpiresAfter time.Duration
+	// FirstExpires is the Expires of the schedule call in Unix ms, if Expires has been changed since; NoExpiry if it had none. 0 = Expires
+	// is still the first one. A repeated call is compared with it.
+	FirstExpires int64
 	// Tick is, of an occurrence of a recurring notice, the time that it is for; zero for other notices. It is not compared when a call is
 	// repeated.
 	Tick time.Time

@@ -19,6 +19,7 @@ import (
 // the head without reading the rest. Go writes the tail, from the comma after made (or the closing brace) on.
 // The scripts also add "first", the due time of the creation, behind the head when they change due for the first time, and
 // "expires" (Unix ms) there when they create a notice that expires. "expires_after" is the duration that "expires" was computed from.
+// Sending a notice again with another expiry adds "first_expires", that of the creation, -1 = none.
 // "tick" (Unix ms) is the time that an occurrence of a recurring notice is for.
 // A redrive appends "again" before the closing brace. The next settle replaces that by "redriven" and
 // increments "endings". A redrive of many notices also appends its id as "job". Defaults are omitted and the key is not
@@ -44,6 +45,10 @@ func (n *Notice) AppendTail(b []byte) []byte {
 
 	if !n.Expires.IsZero() {
 		b = appendInt(b, "expires", n.Expires.UnixMilli())
+	}
+
+	if n.FirstExpires != 0 {
+		b = appendInt(b, "first_expires", n.FirstExpires)
 	}
 
 	if n.kept != "" {
@@ -347,6 +352,7 @@ type record struct {
 	Made     Made            `json:"made"`
 	First    int64           `json:"first"`
 	Expires  int64           `json:"expires"`
+	WasUntil int64           `json:"first_expires"`
 	After    int64           `json:"expires_after"`
 	URL      string          `json:"url"`
 	Audience string          `json:"audience"`
@@ -461,7 +467,8 @@ func (r *record) check() error {
 		return fmt.Errorf("impossible counts: %d attempts, %d of them before the redrive, and %d locks", r.N, r.Redriven, r.Locked)
 	case r.Client < 0 || r.Client > maxCount:
 		return fmt.Errorf("impossible client number: %d", r.Client)
-	case r.Expires < 0 || r.Expires > maxNumber || r.After < 0 || r.After > MaxHorizon.Milliseconds():
+	case r.Expires < 0 || r.Expires > maxNumber || r.After < 0 || r.After > MaxHorizon.Milliseconds() ||
+		r.WasUntil < NoExpiry || r.WasUntil > maxNumber:
 		return fmt.Errorf("impossible expiry: %d, %d ms after the due time", r.Expires, r.After)
 	case r.Tick < 0 || r.Tick > maxNumber:
 		return fmt.Errorf("impossible tick: %d", r.Tick)
@@ -475,7 +482,7 @@ func (r *record) check() error {
 func (r *record) content() (Content, error) {
 	c := Content{URL: r.URL, Audience: r.Audience, Method: r.Method, ContentType: r.Type, Traceparent: r.Trace, Tracestate: r.State,
 		Adopted: r.Adopted, Lost: r.Lost, Scheduled: r.As, Expires: timeOf(r.Expires), ExpiresAfter: time.Duration(r.After) * time.Millisecond,
-		Tick: timeOf(r.Tick)}
+		FirstExpires: r.WasUntil, Tick: timeOf(r.Tick)}
 
 	switch {
 	case r.JSON != nil:

@@ -24,6 +24,10 @@ func scan(key, route, s string) (*Notice, bool) {
 		c.bad = c.bad || at <= 0 || at > maxNumber
 	}
 
+	if strings.HasPrefix(s[c.at:], `,"first_expires":`) {
+		return nil, false
+	}
+
 	from, content := c.at, len(s)
 	c.bad = c.bad || due <= 0 || made <= 0
 

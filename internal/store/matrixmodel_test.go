@@ -323,6 +323,20 @@ func lasting(record string, at int64) string {
 	return record[:m[1]] + `,"expires":` + strconv.FormatInt(at, 10) + record[m[1]:]
 }
 
+// prolonged is the record of a notice that is sent again with another expiry: it keeps the first one.
+func prolonged(record string, at int64) string {
+	first := lapse(record)
+	if first == 0 {
+		first = -1
+	}
+	changed := lasting(record, at)
+	m := expires.FindStringIndex(changed)
+	if m == nil || strings.HasPrefix(changed[m[1]:], `,"first_expires":`) {
+		return changed
+	}
+	return fmt.Sprintf(`%s,"first_expires":%d%s`, changed[:m[1]], first, changed[m[1]:])
+}
+
 // life is how long after its due time a new notice of lastingTail expires.
 const life = 3 * anHour
 

@@ -25,6 +25,8 @@ var matrixMutants = []mutant{
 		new: "  local text", rule: "reopen"},
 	{name: "a restored notice does not expire", old: "if till then watch(KEYS[1], key, till) end\n    end", new: "    end",
 		rule: "restore one that expires"},
+	{name: "a redrive forgets the first expiry", old: "if keep and not string.find(tail", new: "if false and not string.find(tail",
+		rule: "redrive with an expiry"},
 	{name: "a claim is set over another", old: "token, 'NX', 'PX', lease)", new: "token, 'PX', lease)", rule: "claim"},
 	{name: "a settle does not check the token", old: "local ours = holders[n] == ARGV[i]", new: "local ours = true",
 		rule: "settle delivered"},

@@ -580,7 +580,7 @@ var rules = slices.Concat([]rule{
 	{name: "restore one that expires", few: true, from: []string{"absent", "tombstone", "without a record"}, call: restoreLasting,
 		to: restored},
 	{name: "redrive with an expiry", few: true, from: []string{"dead"}, call: amendCall(Redrive, "soon, lasting", nil), to: func(c *change) {
-		c.n.record = lasting(c.n.record, c.soonDue()+life)
+		c.n.record = prolonged(c.n.record, c.soonDue()+life)
 		redrive((*change).soonDue)(c)
 	}},
 	{name: "restore", from: []string{"absent", "tombstone", "without a record"}, call: restoreCall(false), to: restored},

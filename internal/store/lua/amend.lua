@@ -57,7 +57,7 @@ local function at(when, record)
   local due = tonumber(ms)
   if sign == '+' and due > 0 then due = after + due end
   if due < now then due = now end
-  if kind ~= '' then record = lasting(record, string.format('%.0f', till + (kind == '+' and due or 0))) end
+  if kind ~= '' then record = lasting(record, string.format('%.0f', till + (kind == '+' and due or 0)), op ~= 'replace') end
   till = ends(record)
   if till and tonumber(till) <= due and op ~= 'reopen' then return nil end
   return due, record, till
