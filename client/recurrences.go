@@ -40,6 +40,8 @@ type RecurrenceRequest struct {
 	// Number, if not 0, is the number of its last notice in the service that it comes from. Its numbers go on after it, or after a higher
 	// one that is stored.
 	Number int `json:"number,omitempty"`
+	// LastTick is the tick of that notice. If it is to come, this tick has the notice with that number in this service, too.
+	LastTick time.Time `json:"-"`
 }
 
 // Values of RecurrenceRequest.Missed: what follows for ticks that passed while no instance was running, or while the recurrence or
@@ -70,7 +72,8 @@ func (r RecurrenceRequest) line() ([]byte, error) {
 		From    string `json:"from,omitempty"`
 		Until   string `json:"until,omitempty"`
 		Expires string `json:"expires,omitempty"`
-	}{plain(r), delay(r.Every), instant(r.Anchor), instant(r.From), instant(r.Until), delay(r.Expires)})
+		Last    string `json:"last_tick,omitempty"`
+	}{plain(r), delay(r.Every), instant(r.Anchor), instant(r.From), instant(r.Until), delay(r.Expires), instant(r.LastTick)})
 	if err != nil {
 		return nil, fmt.Errorf("encode the recurrence: %w", err)
 	}

@@ -18,9 +18,10 @@ func TestRecurrenceRequestFormatsTimes(t *testing.T) {
 		`{"cron":"0 2 * * *","zone":"Asia/Shanghai","body":[1, 2]}`: {Cron: "0 2 * * *", Zone: "Asia/Shanghai", Body: json.RawMessage(`[1, 2]`)},
 		`{"body":[1, 2]}`: {Body: json.RawMessage(`[1, 2]`)},
 		`{"times":3,"missed":"all","missed_most":5,"overlap":"skip","paused":true,"body_text":"x","every":"15m0s",` +
-			`"anchor":"2031-01-02T02:04:05.006Z","from":"2031-01-02T02:04:05.006Z","until":"2031-01-02T02:04:06.006Z","expires":"1h0m0s"}`: {
+			`"anchor":"2031-01-02T02:04:05.006Z","from":"2031-01-02T02:04:05.006Z","until":"2031-01-02T02:04:06.006Z","expires":"1h0m0s",` +
+			`"last_tick":"2031-01-02T02:04:05.006Z"}`: {
 			Every: 15 * time.Minute, Anchor: at, From: at, Until: at.Add(time.Second), Times: 3, Missed: client.MissedAll, MissedMost: 5,
-			Overlap: client.OverlapSkip, Paused: true, BodyText: &text, Expires: time.Hour},
+			Overlap: client.OverlapSkip, Paused: true, BodyText: &text, Expires: time.Hour, LastTick: at},
 	} {
 		if got, err := r.MarshalJSON(); err != nil || string(got) != want {
 			t.Errorf("%s, %v; want %s", got, err, want)

@@ -59,6 +59,16 @@ func TestRecurrenceIsPutShownAndDeleted(t *testing.T) {
 	b.do("GET", "/v1/audit", "").is(200).says(`"recur"`, `"recur-pause"`, `"recur-resume"`, `"recur-run"`, `"recur-delete"`)
 }
 
+// An import of a recurrence gives the number of its last notice, and its tick.
+func TestRecurrenceGoesOnAfterAnotherService(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.do("PUT", books, `{"cron":"0 2 * * *","body":1,"number":9,"last_tick":"2000-01-01T00:00:00Z"}`).is(201).says(`"number":9`)
+	b.do("DELETE", books, "").is(200)
+	b.do("PUT", books+"2", `{"cron":"0 2 * * *","body":1,"number":9,"last_tick":"2100-01-01T02:00:00Z"}`).is(201).says(`"number":8`)
+	b.do("PUT", books, `{"cron":"0 2 * * *","body":1,"last_tick":"2100-01-01T02:00:00Z"}`).is(422).says("body.last_tick", "needs number")
+}
+
 func nextOf(t *testing.T, a answer) []time.Time {
 	t.Helper()
 	var v struct{ Next []time.Time }

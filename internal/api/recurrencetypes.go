@@ -38,12 +38,13 @@ type RecurrenceRequest struct {
 	Retry       codec.Steps       `json:"retry,omitzero" doc:"Delays between attempts instead of the route's; none = one attempt."`
 	Expires     *codec.Delay      `json:"expires,omitempty" doc:"How long after its tick an attempt of a notice may begin. By default as the route says."`
 	Number      int               `json:"number,omitempty" minimum:"1" doc:"The number of its last notice where it comes from: the numbers of its notices go on after it, or after a higher one that is stored."`
+	LastTick    codec.Stamp       `json:"last_tick,omitzero" doc:"The tick of that notice. If it is to come, this tick has the notice with the given number here too: one that is restored as well exists once."`
 }
 
 // definition returns the definition of a request with a key, without the body.
 func (q *RecurrenceRequest) definition(key string) recur.Definition {
 	return recur.Definition{Key: key, From: time.Time(q.From), Until: time.Time(q.Until), Times: q.Times, Missed: recur.Missed(q.Missed),
-		MissedMost: q.MissedMost, Overlap: recur.Overlap(q.Overlap), Paused: q.Paused, MinNumber: q.Number,
+		MissedMost: q.MissedMost, Overlap: recur.Overlap(q.Overlap), Paused: q.Paused, MinNumber: q.Number, MinTick: time.Time(q.LastTick),
 		Spec: recur.Spec{Cron: q.Cron, Zone: q.Zone, Every: spanOf(q.Every), Anchor: time.Time(q.Anchor)}}
 }
 

@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"notifier/client"
 )
 
 func TestRecurCommand(t *testing.T) {
@@ -53,6 +56,16 @@ func TestRecurCommand(t *testing.T) {
 		{"create", key, "--cron", "61 * * * *", "--to", "https://shop.example/x"}, {"create", key + "~1", "--every", "1h"},
 		{"create", key, "--cron", "@daily", "--zone", "Nowhere", "--to", "https://shop.example/x"}, {"show"}, {"next", key, key}} {
 		d.run(2, append([]string{"recur"}, bad...)...)
+	}
+}
+
+// An import of an export passes the tick of the last notice, which may be to come.
+func TestImportPassesTheLastTick(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2100, 1, 1, 2, 0, 0, 0, time.UTC)
+	q, err := putAgain(&client.Recurrence{Key: "a:b:c:n", Every: "1h", Number: 9, LastTick: at})
+	if err != nil || q.Number != 9 || !q.LastTick.Equal(at) {
+		t.Errorf("%+v, %v", q, err)
 	}
 }
 

@@ -119,7 +119,8 @@ func putAgain(x *client.Recurrence) (q client.RecurrenceRequest, err error) {
 
 	q = client.RecurrenceRequest{Key: x.Key, Cron: x.Cron, Zone: x.Zone, Anchor: x.Anchor, From: x.From, Until: x.Until, Times: x.Times,
 		Missed: x.Missed, MissedMost: x.MissedMost, Overlap: x.Overlap, Paused: x.Paused, Body: x.Body, BodyBase64: x.BodyBase64,
-		ContentType: x.ContentType, URL: x.URL, Audience: x.Audience, Headers: x.Headers, Method: x.Method, Number: x.Number}
+		ContentType: x.ContentType, URL: x.URL, Audience: x.Audience, Headers: x.Headers, Method: x.Method, Number: x.Number,
+		LastTick: x.LastTick}
 	if x.Retry != nil {
 		q.Retry = strings.Join(x.Retry, ",")
 		if len(x.Retry) == 0 {

@@ -61,6 +61,9 @@ type Definition struct {
 	Client int
 	// MinNumber is a number that the last occurrence has had elsewhere: numbers go on after it. It is not a part of the stored definition.
 	MinNumber int
+	// MinTick is the tick of that occurrence there. If it is to come, the occurrence for it here has the same number, unless there is one
+	// with this number already: so one that is restored too exists once. It is not stored either.
+	MinTick time.Time
 }
 
 // Fault is a mistake in a definition. Field is the name of the API's field, and Err wraps notice.ErrInvalid.
@@ -106,6 +109,10 @@ func (d *Definition) Check() []Fault {
 
 	if d.MinNumber < 0 || d.MinNumber > MaxNumber {
 		add("number", invalid("%d is not from 1 to %d; leave it out to begin at 1", d.MinNumber, MaxNumber))
+	}
+
+	if !d.MinTick.IsZero() && d.MinNumber == 0 {
+		add("last_tick", invalid("needs number"))
 	}
 
 	add("missed", d.checkMissed())

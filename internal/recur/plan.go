@@ -192,10 +192,10 @@ func (r *Recurrence) Upcoming(now time.Time, n int) ([]time.Time, error) {
 func (d *Definition) Redefined(was *Recurrence, now time.Time) (kept, withdrawn State) {
 	kept = was.State
 	kept.Changes++
-	kept.Number = max(kept.Number, d.MinNumber)
 	switch {
 	case was.Key == "": // new
 		kept = State{Number: kept.Number, Changes: kept.Changes, Cursor: now.UnixMilli()}
+		kept.Number = max(kept.Number, d.least(kept))
 		return kept, kept
 	case !d.sameTicks(&was.Definition): // no tick of the new rule has been missed
 		kept.Cursor = max(kept.Cursor, now.UnixMilli())
@@ -208,7 +208,16 @@ func (d *Definition) Redefined(was *Recurrence, now time.Time) (kept, withdrawn 
 		withdrawn.Cursor = now.UnixMilli()
 	}
 
+	kept.Number, withdrawn.Number = max(kept.Number, d.least(kept)), max(kept.Number, d.least(withdrawn))
 	return kept, withdrawn
+}
+
+// least returns the least number that the last occurrence has in a state, because of MinNumber and MinTick.
+func (d *Definition) least(s State) int {
+	if d.MinTick.UnixMilli() > s.Cursor && d.MinNumber > 0 {
+		return d.MinNumber - 1
+	}
+	return d.MinNumber
 }
 
 // sameTicks reports whether two definitions have the same ticks.

@@ -96,6 +96,35 @@ func TestStoredTextKeepsDefinitions(t *testing.T) {
 	}
 }
 
+// A tick that is to come keeps its number in another service, whatever that has stored for the key.
+func TestNumberOfAnImportedTick(t *testing.T) {
+	t.Parallel()
+	d := Definition{Key: "a:b:c:d", Spec: Spec{Every: time.Hour}, MinNumber: 9, MinTick: start.Add(time.Hour)}
+	for name, x := range map[string]struct {
+		was             Recurrence
+		now             time.Time
+		kept, withdrawn int
+	}{
+		"new":             {Recurrence{}, start, 8, 8},
+		"new, tick over":  {Recurrence{}, start.Add(time.Hour), 9, 9},
+		"deleted, higher": {Recurrence{State: State{Number: 12}}, start, 12, 12},
+		"its own one is pending": {Recurrence{Definition: Definition{Key: d.Key, Spec: d.Spec},
+			State: State{Number: 3, Last: 3, LastTick: d.MinTick.UnixMilli(), Cursor: d.MinTick.UnixMilli()}}, start, 9, 8},
+	} {
+		if kept, withdrawn := d.Redefined(&x.was, x.now); kept.Number != x.kept || withdrawn.Number != x.withdrawn {
+			t.Errorf("%s: %d, or %d; want %d, or %d", name, kept.Number, withdrawn.Number, x.kept, x.withdrawn)
+		}
+	}
+
+	state, _ := d.Redefined(&Recurrence{}, start)
+	if x := (Recurrence{Definition: d, State: state}); !x.Same(&d) {
+		t.Error("the same import again changes the definition")
+	}
+	if d.MinNumber = 0; len(d.Check()) != 1 {
+		t.Errorf("a tick without a number: %v", d.Check())
+	}
+}
+
 func TestKeysOfOccurrences(t *testing.T) {
 	t.Parallel()
 	if of, n, ok := ParseOccurrence(OccurrenceKey("a:b:c:d", 12)); !ok || of != "a:b:c:d" || n != 12 {

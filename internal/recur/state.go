@@ -48,7 +48,7 @@ type Recurrence struct {
 func (r *Recurrence) Same(d *Definition) bool {
 	other := *d
 	other.Client = r.Client
-	return r.Key == d.Key && r.Number >= d.MinNumber && r.Definition.Encode() == other.Encode()
+	return r.Key == d.Key && r.Number >= d.least(r.State) && r.Definition.Encode() == other.Encode()
 }
 
 // ErrStored is wrapped by the errors of Decode.

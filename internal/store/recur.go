@@ -296,7 +296,7 @@ type Tick struct {
 }
 
 // Ticked is the result of a Tick: the reply to the occurrence if one was scheduled. Stale means that the definition has another
-// state, and Occupied that the number is that of another notice.
+// state, and Occupied that the number is that of another notice. None of these is set if the occurrence was restored before.
 type Ticked struct {
 	Reply
 	Stale, Occupied bool

@@ -250,6 +250,56 @@ func TestDefinitionOfAnotherStateStays(t *testing.T) {
 	}
 }
 
+// A tick whose occurrence was restored has no other one, and a restore after the tick finds the one that was stored. Another notice
+// with this number does not count.
+func TestImportedOccurrenceExistsOnce(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name         string
+		before       bool // the notice is restored before the tick's occurrence is stored
+		shift        time.Duration
+		stored, keys int
+	}{{"before", true, 0, 9, 1}, {"after", false, 0, 9, 1}, {"before, for another tick", true, time.Hour, 10, 2}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s, srv := open(t)
+			r := hourly(t, s, 0, "")
+			x := r.get()
+			x.MinNumber, x.MinTick = 9, r.now.Add(time.Hour)
+			x.State, _ = x.Redefined(&recur.Recurrence{}, x.Spec.Anchor.Add(-time.Millisecond))
+			change := Define{Was: r.get(), Definition: &x.Definition, State: x.State, Next: r.now}
+			if _, err := r.Define(t.Context(), prefix, r.key, change); err != nil {
+				t.Fatal(err)
+			}
+			step := r.plan()
+			n := &notice.Notice{Key: r.key + "~9", Made: notice.MadeAt(r.now), Due: r.now.Add(time.Hour),
+				Content: notice.Content{Body: []byte(`[0,{"a":1,"tick":5}]`), Tick: step.Step.Tick.Add(c.shift)}}
+			restore := func() bool {
+				got, err := s.Restore(t.Context(), s.space.Partition(prefix, r.key), []Letter{{Notice: n}})
+				if err != nil || got[0].Err != nil && !errors.Is(got[0].Err, ErrTaken) {
+					t.Fatal(got, err)
+				}
+				return got[0].Created
+			}
+			if c.before && !restore() {
+				t.Error("the notice was not restored")
+			}
+			for got := r.tick(step); got.Occupied; got = r.tick(r.plan()) {
+			}
+			if !c.before && restore() {
+				t.Error("the notice was restored beside the one for its tick")
+			}
+			if got := r.get(); got.Number != c.stored || got.Last != c.stored || got.LastTick != step.Step.Tick.UnixMilli() ||
+				got.Stored != 1 || r.next() != step.Step.After.UnixMilli() {
+				t.Errorf("%+v, next at %d", got.State, r.next())
+			}
+			if n := srv.Client().HLen(t.Context(), s.space.Records(s.space.Partition(prefix, r.key))).Val(); int(n) != c.keys {
+				t.Errorf("%d notices", n)
+			}
+		})
+	}
+}
+
 // Any number of idle definitions costs an inspection one command more.
 func TestIdleDefinitionsCostOneCommand(t *testing.T) {
 	t.Parallel()

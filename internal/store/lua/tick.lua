@@ -11,6 +11,7 @@
 --       "stale"    the definition has another state, nothing was written
 --       "wait"     the tick is not due yet, and only then is it known whether it is skipped; or only the time has changed
 --       "overlap"  the tick was skipped
+--       "kept"     the number is that of an occurrence for this tick, which was restored: it counts as stored
 --       The last element is {"foreign", n} as in schedule.lua
 -- PARTS score order order/marks order/places order/finish handover clock generation replace replace/held replace/record replace/successor replace/ends epoch timer recurring wake
 -- Bound the number of definitions, and 33 earlier occurrences of each.
@@ -41,6 +42,9 @@ local function pending(key, last, from, to)
   end
   return false
 end
+
+-- Returns the tick in a record or tail. Only a body can contain the same text, and it comes before the tick.
+local function tickin(text) return string.match(text, '.*,"tick":(%d+)') end
 
 local function step(i, n)
   local key, was, skipped, next, occurrence, when = ARGV[i], ARGV[i + 1], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], ARGV[i + 7]
@@ -81,6 +85,10 @@ if #places > 0 then
     local at, i, text = place[1], place[2], place[3]
     local answer = answers[n + 1]
     reply[at] = answer
+    if type(answer) == 'table' and ARGV[i + 5] ~= 'keep' and answer[2] and answer[2] .. answer[4] .. answer[5] ~= '' and
+      tickin(answer[1]) == tickin(ARGV[i + 8]) then
+      reply[at], answer = 'kept', 0
+    end
     if type(answer) == 'table' then -- the number is occupied
       write(ARGV[i], text, ARGV[i + 3])
       if ARGV[i + 5] ~= 'keep' then look(KEYS[1], ARGV[i], string.format('%.0f', now)) end
