@@ -32,6 +32,8 @@ type Ending struct {
 	Method       string            `json:"method"`
 	ContentType  string            `json:"content_type"`
 	Retry        []string          `json:"retry"`
+	Expires      time.Time         `json:"expires"` // no attempt began from then on; zero = it did not expire
+	Tick         time.Time         `json:"tick"`    // the time that a notice of a recurring one was for; zero for others
 	Headers      map[string]string `json:"headers"`
 	Withheld     []string          `json:"headers_withheld"` // names of headers with secret values, which are not stored
 	Attempts     []Attempt         `json:"attempts"`

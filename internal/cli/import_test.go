@@ -64,10 +64,10 @@ func TestImportRestoresPasswordsOfDownload(t *testing.T) {
 		"app1:orders:t:empty":    "https://me:@shop.example/x",
 		"app1:orders:t:header":   "https://shop.example/x",
 	}
-	was := map[string]store.Found{}
+	was, expires := map[string]store.Found{}, d.engine.Now().Add(time.Hour).Truncate(time.Millisecond)
 	for key, address := range addresses {
 		content := notice.Content{URL: address, Headers: []notice.Header{{Name: "Authorization", Value: "Bearer of-the-shop"}},
-			Body: []byte(`{"n":1}`)}
+			Body: []byte(`{"n":1}`), Expires: expires, Tick: expires}
 		if _, err := d.engine.Schedule(t.Context(), store.Request{Key: key, Content: content}); err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +94,7 @@ func TestImportRestoresPasswordsOfDownload(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(now.Content.Diff(&f.Content)) > 0 || now.ID() != f.ID() || now.State != f.State || now.SettledAt != f.SettledAt ||
-			now.Due != f.Due ||
+			now.Due != f.Due || !now.Expires.Equal(expires) || !now.Tick.Equal(expires) ||
 			now.Reason != f.Reason || !slices.Equal(now.Attempts, f.Attempts) || now.Endings != 1 {
 			t.Errorf("%s:\n%+v %+v\nwas\n%+v %+v", key, now, now.Notice, f, f.Notice)
 		}

@@ -49,7 +49,7 @@ type Content struct {
 	Method      string      `json:"method,omitempty" enum:"POST,PUT,GET"`
 	ContentType ContentType `json:"content_type,omitempty"`
 	Retry       Ladder      `json:"retry,omitzero" doc:"The notice's own ladder, if it has one; empty = one attempt."`
-	Expires     Stamp       `json:"expires,omitzero" doc:"When it expires: no attempt begins from then on, and it is dead with the reason expired. Not in the history."`
+	Expires     Stamp       `json:"expires,omitzero" doc:"When it expires: no attempt begins from then on, and it is dead with the reason expired."`
 	// ExpiresAfter tells a restored notice apart from one whose producer gave a time.
 	ExpiresAfter *Delay   `json:"expires_after,omitempty" doc:"The time from its first due time to expires, if that was given as a duration, or by the route."`
 	Tick         Stamp    `json:"tick,omitzero" doc:"The time that it is for, if it is one of a recurring notice. due can be later, as after a retry."`

@@ -2,6 +2,7 @@ package history
 
 import (
 	"testing"
+	"time"
 
 	"notifier/internal/notice"
 	"notifier/internal/store"
@@ -25,6 +26,27 @@ func TestRowWithoutAttemptsKeepsItsResends(t *testing.T) {
 		got, ok, err := d.Latest(t.Context(), e.Key)
 		if err != nil || !ok || got.Resend != 1 || got.Resent != 2 || len(got.Attempts) != 0 || got.AttemptsMade != 1 {
 			t.Errorf("%+v, %v, %v", got.Notice, ok, err)
+		}
+	})
+}
+
+// A row keeps when its notice expires, and its tick, with and without attempts.
+func TestRowKeepsExpiryAndTick(t *testing.T) {
+	t.Parallel()
+	at := noon.Truncate(time.Millisecond)
+	engines(t, func(t *testing.T, url string) {
+		d := open(t, Options{URL: url})
+		for i, attempts := range [][]notice.Attempt{{{Number: 1, At: noon}}, nil} {
+			for j, c := range []notice.Content{{Expires: at, Tick: at.Add(time.Second)}, {Tick: at},
+				{Expires: at, ExpiresAfter: time.Hour, FirstExpires: notice.NoExpiry}, {}} {
+				e := ended(4*i+j+1, func(e *store.Entry) { e.Content, e.Attempts, e.AttemptsMade = c, attempts, len(attempts) })
+				write(t, d, rowsOf(BodiesKeep, e))
+				got, ok, err := d.Latest(t.Context(), e.Key)
+				if err != nil || !ok || len(got.Attempts) != len(attempts) || len(got.Damaged) > 0 || !got.Expires.Equal(c.Expires) ||
+					!got.Tick.Equal(c.Tick) || got.ExpiresAfter != c.ExpiresAfter || got.FirstExpires != c.FirstExpires {
+					t.Errorf("%+v, %v, %v; want %+v", got.Notice, ok, err, c)
+				}
+			}
 		}
 	})
 }

@@ -116,10 +116,15 @@ func withoutPassword(address string) string {
 //	resend     how often the notice was resent
 //	resent     number of the notice's outcomes before its last resend
 //	scheduled  the url as scheduled, and a digest of the content, if url or headers were changed since
+//	expires, first_expires, expires_after, tick  as in the record
 func attemptsText(n *notice.Notice) string {
 	more := ""
 	if n.Resend > 0 {
 		more = fmt.Sprintf(`,"resend":%d,"resent":%d`, n.Resend, n.Resent)
+	}
+
+	if times := encode(timesOf(&n.Content)); times != "{}" {
+		more += "," + times[1:len(times)-1]
 	}
 
 	if n.Scheduled != nil {
@@ -138,12 +143,45 @@ func attemptsText(n *notice.Notice) string {
 	return strings.TrimSuffix(encode(n.Attempts), "}]") + more + "}]"
 }
 
+// times are the times of a notice that have no column, in Unix ms and ms.
+type times struct {
+	Expires      int64 `json:"expires,omitempty"`
+	FirstExpires int64 `json:"first_expires,omitempty"`
+	ExpiresAfter int64 `json:"expires_after,omitempty"`
+	Tick         int64 `json:"tick,omitempty"`
+}
+
+func timesOf(c *notice.Content) times {
+	t := times{FirstExpires: c.FirstExpires, ExpiresAfter: c.ExpiresAfter.Milliseconds()}
+	if !c.Expires.IsZero() {
+		t.Expires = c.Expires.UnixMilli()
+	}
+
+	if !c.Tick.IsZero() {
+		t.Tick = c.Tick.UnixMilli()
+	}
+
+	return t
+}
+
+func (t times) set(c *notice.Content) {
+	c.FirstExpires, c.ExpiresAfter = t.FirstExpires, time.Duration(t.ExpiresAfter)*time.Millisecond
+	if c.Expires, c.Tick = (time.Time{}), (time.Time{}); t.Expires > 0 {
+		c.Expires = time.UnixMilli(t.Expires).UTC()
+	}
+
+	if t.Tick > 0 {
+		c.Tick = time.UnixMilli(t.Tick).UTC()
+	}
+}
+
 // readAttempts reads what attemptsText wrote.
 func readAttempts(f *rowReader, n *notice.Notice) {
 	text := []byte(f.text())
 	var list []struct {
 		N, Resend, Resent int
 		Scheduled         *notice.AsScheduled
+		times
 	}
 	readable := json.Unmarshal(text, &list) == nil
 	if last := len(list) - 1; readable && last >= 0 {
@@ -153,13 +191,15 @@ func readAttempts(f *rowReader, n *notice.Notice) {
 		}
 
 		n.Scheduled = r.Scheduled
-		if last == 0 && r.N == 0 && (n.Resend > 0 || n.Scheduled != nil) { // there are no attempts
+		r.set(&n.Content)
+		if last == 0 && r.N == 0 && (n.Resend > 0 || n.Scheduled != nil || r.times != times{}) { // there are no attempts
 			return
 		}
 	}
 
 	if json.Unmarshal(text, &n.Attempts) != nil {
 		n.Attempts, n.Resend, n.Resent, n.Scheduled = nil, 0, 0, nil
+		times{}.set(&n.Content)
 		f.damage()
 	}
 }

@@ -58,9 +58,9 @@ func Judge(table *route.Table, row *history.Row) (to *route.Route, refused strin
 }
 
 // content returns the content of the notice for a route. Its own address is included only if each
-// notice of the route has one.
+// notice of the route has one. It has no expiry, because the notice is sent again on purpose.
 func content(to *route.Route, row *history.Row) notice.Content {
-	c := row.Content
+	c := row.Content.WithoutExpiry()
 	if to.Target.Kind != route.KindNotice {
 		c.URL = ""
 	}

@@ -45,3 +45,28 @@ func TestResendFromHistoryNamesTheReason(t *testing.T) {
 		}
 	}
 }
+
+// A replay and a resend from the history send a notice without its expiry. A repeated schedule call is compared with it all the same.
+func TestSendingFromHistoryHasNoExpiry(t *testing.T) {
+	table, err := route.NewTable([]*route.Route{{Name: "pay", Prefix: "app1:pay", Target: route.Target{Kind: route.KindNotice}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.UnixMilli(1700000000000)
+	for _, first := range []notice.Content{{Expires: at}, {Expires: at, ExpiresAfter: time.Hour},
+		{Expires: at.Add(time.Hour), FirstExpires: at.UnixMilli()}, {Expires: at, FirstExpires: notice.NoExpiry}} {
+		first.URL, first.Body = "https://shop.example/", []byte("1")
+		row := &history.Row{Outcome: notice.EndDead, Number: 1, BodyKept: true, Notice: &notice.Notice{Key: "app1:pay:a:1",
+			Made: notice.MadeAt(time.Now()), Content: first}}
+		resent, err := FromRow(table, row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		replayed := itemOf(table, &history.Replay{}, &history.ReplayItem{Row: row}, 0)
+		for _, n := range []*notice.Notice{resent, replayed.Notice} {
+			if n.Expired(at.Add(2*time.Hour)) || n.ExpiresAfter != 0 || len(n.Diff(&first)) > 0 {
+				t.Errorf("of %+v: %+v, differs in %v", first, n.Content, n.Diff(&first))
+			}
+		}
+	}
+}

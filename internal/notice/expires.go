@@ -30,6 +30,17 @@ func (c *Content) checkExpiry() error {
 // NoExpiry is the FirstExpires of a notice that got its first expiry when it was sent again.
 const NoExpiry = -1
 
+// WithoutExpiry returns the content without an expiry, for a notice that is sent again on purpose. A repeated schedule call is still
+// compared with the expiry that it had.
+func (c Content) WithoutExpiry() Content {
+	first := c.fixedExpiry()
+	if c.Expires, c.ExpiresAfter, c.FirstExpires = (time.Time{}), 0, 0; !first.IsZero() {
+		c.FirstExpires = first.UnixMilli()
+	}
+
+	return c
+}
+
 // fixedExpiry returns the Expires of the schedule call if the producer gave a time.
 func (c *Content) fixedExpiry() time.Time {
 	switch {

@@ -23,7 +23,11 @@ func (p *Pages) snapshotOf(f *store.Found) codec.Snapshot {
 	s := codec.Snapshot{Key: f.Key, ID: f.ID(), State: f.State, Reason: codec.Reason(f.Reason), Due: codec.Stamp(f.Due),
 		CreatedAt: codec.Stamp(f.Made.Time()), SettledAt: codec.Stamp(f.SettledAt), AttemptsMade: f.AttemptsMade, EndedBefore: f.Endings,
 		Replay: f.Replay, Attempts: slices.Clone(f.Attempts), OnDuplicate: string(store.Replace),
-		Content: codec.Content{Method: f.Method, Retry: codec.Ladder(f.Ladder)}}
+		Content: codec.Content{Method: f.Method, Retry: codec.Ladder(f.Ladder), Expires: codec.Stamp(f.Expires), Tick: codec.Stamp(f.Tick)}}
+	if f.ExpiresAfter > 0 {
+		s.ExpiresAfter = &codec.Delay{Span: f.ExpiresAfter}
+	}
+
 	for i := range s.Attempts {
 		s.Attempts[i].Response = content.AnswerText(s.Attempts[i].Response)
 	}

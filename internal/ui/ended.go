@@ -153,6 +153,7 @@ func (p *Pages) endedPage(ctx context.Context, last *history.Row, rows []history
 	page.May, page.MayCancel, page.MayFire, page.MayRedrive, page.MayTest = false, false, false, false, false
 	if !page.Older && !named && v.mayResend() && resendable(&f) { // Redis does not keep the notice
 		page.May, page.MayResend, page.CSRF = true, true, v.CSRF
+		page.Expired = false // it is resent without its expiry
 	}
 
 	page.Host, page.History, page.Now = last.Host, false, named
