@@ -116,7 +116,13 @@ func asks(t testing.TB, pattern string, x subject) []ask {
 		return post("/ui/replays/" + url.PathEscape(x.route+":"+x.host) + pattern[strings.LastIndexByte(pattern, '/'):])
 	case "GET /ui/recurrences":
 		return get("/ui/recurrences", "/ui/recurrences?cursor="+q(x.key))
-	case "POST /ui/recurrences/{key}/pause", "POST /ui/recurrences/{key}/resume", "POST /ui/recurrences/{key}/run":
+	case "GET /ui/recurrences/new":
+		return get("/ui/recurrences/new")
+	case "POST /ui/recurrences/new", "POST /ui/recurrences":
+		at := strings.TrimPrefix(pattern, "POST ")
+		return append(post(at, "key", x.key+"n", "every", "1h", "url", "https://"+x.host+"/"), post(at, "key", x.key, "cron", x.host)...)
+	case "POST /ui/recurrences/{key}/pause", "POST /ui/recurrences/{key}/resume", "POST /ui/recurrences/{key}/run",
+		"POST /ui/recurrences/{key}/delete":
 		return post("/ui/recurrences/" + url.PathEscape(x.key+"r") + pattern[strings.LastIndexByte(pattern, '/'):])
 	case "GET /ui/dead":
 		return get("/ui/dead", "/ui/dead?route="+q(x.route))

@@ -16,6 +16,11 @@ import (
 // Recurrer reads and changes the definitions of recurring notices. Calls on a definition that does not exist return
 // store.ErrNotDefined.
 type Recurrer interface {
+	// Check returns all faults of a definition. The error is store.ErrUnrouted if no route covers its key.
+	Check(ctx context.Context, d *recur.Definition) ([]recur.Fault, error)
+	// Put stores a definition, in place of the one of the same key.
+	Put(ctx context.Context, d recur.Definition) (x recur.Recurrence, created bool, err error)
+	Delete(ctx context.Context, key string) error
 	Get(ctx context.Context, key string) (recur.Recurrence, error)
 	// List returns up to n definitions under a prefix ("" = all) in the order of their keys, those after the key after.
 	List(ctx context.Context, prefix, after string, n int) (list []recur.Recurrence, more bool, err error)
@@ -78,6 +83,10 @@ func (p *Pages) recurrenceRow(x *recur.Recurrence, v Visitor) recurrenceRow {
 // errNoRecurrences is the failure of a service without recurring notices.
 var errNoRecurrences = failure{http.StatusNotFound, say("This service has no recurring notices.")}
 
+// errRecurrenceChanges is the failure of a change that others have prevented.
+var errRecurrenceChanges = failure{http.StatusConflict,
+	say("The recurring notice is being changed by others. Nothing was changed. Try again.")}
+
 // showRecurrences serves the list of recurring notices.
 func (p *Pages) showRecurrences(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	if p.o.Recurrences == nil {
@@ -139,6 +148,9 @@ func (p *Pages) changeRecurrences() {
 
 			return made.Key, err
 		}, "recurrence-run"},
+		"delete": {audit.RecurDelete, func(ctx context.Context, all Recurrer, key string) (string, error) {
+			return "", all.Delete(ctx, key)
+		}, "recurrence-deleted"},
 	} {
 		p.change(auth.Produce, "POST /ui/recurrences/{key}/"+verb, p.changeRecurrence(c))
 	}
@@ -163,7 +175,7 @@ func (p *Pages) changeRecurrence(c recurrenceChange) handler {
 
 		p.note(r, v, audit.Entry{Action: c.action, Key: key, Detail: detail}, err)
 		if errors.Is(err, store.ErrOtherState) {
-			return failure{http.StatusConflict, say("The recurring notice is being changed by others. Nothing was changed. Try again.")}
+			return errRecurrenceChanges
 		}
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package ui_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -35,10 +36,11 @@ func hourly(key string) recur.Definition {
 
 func TestRecurrencesArePausedResumedAndRun(t *testing.T) {
 	s := newSite(t)
-	s.get("/ui/recurrences").is(200).says("No recurring notices.", "notifier recur create")
+	s.get("/ui/recurrences").is(200).says("No recurring notices.", "New recurring notice")
 	s.define(recur.Definition{Key: "app1:orders:daily:books", Spec: recur.Spec{Cron: "0 2 * * *", Zone: "Asia/Shanghai"},
 		Content: notice.Content{Body: []byte(`"unseen"`)}})
-	page := s.get("/ui/recurrences").is(200).says("app1:orders:daily:books active Pause Run now 0 2 * * * Asia/Shanghai", "18:00").
+	page := s.get("/ui/recurrences").is(200).says("app1:orders:daily:books active Pause Run now Delete…",
+		"Delete the recurring notice 0 2 * * * Asia/Shanghai", "18:00").
 		saysNot("unseen")
 	if n := strings.Count(page.body, "18:00:00.000Z"); n < 5 {
 		t.Errorf("the page shows %d times, want the next five", n)
@@ -70,15 +72,68 @@ func TestRecurrencesArePausedResumedAndRun(t *testing.T) {
 	}
 }
 
+// The form shows the next ticks before anything is stored, and each fault beside its field.
+func TestRecurrenceIsCreatedAndDeleted(t *testing.T) {
+	s := newSite(t)
+	const list, form, key = "/ui/recurrences", "/ui/recurrences/new", "app1:orders:daily:books"
+	fields := []string{"key", key, "cron", "0 2 * * *", "zone", "Asia/Shanghai", "url", "https://shop.example/hook", "body", `{"a": 1}`,
+		"overlap", "skip", "expires", "1h"}
+	s.get(form).is(200).says("Cron expression", "Preview").saysNot("Create")
+	before := s.engine.Changes()
+	wrong := s.post(form, "key", "app1:orders:daily:books", "cron", "61 * * * *", "expires", "soon", "overlap", "wait").is(422).
+		says("Cron expression Not accepted: ", "Expires after Not a duration", "Overlapping ticks default allow skip wait Not accepted: ").
+		saysNot("Create")
+	if !strings.Contains(wrong.body, `aria-describedby="wrong-cron"`) || !strings.Contains(wrong.body, `value="61 * * * *"`) {
+		t.Error("the form loses what was given, or does not tie the fault to its field")
+	}
+	s.post(form, "key", "app9:a:b:c", "every", "1h").is(422).says("No route matches this key.")
+	s.post(list, "key", key, "every", "1ms").is(422).says("Interval Not accepted: ")
+	page := s.post(form, fields...).is(200).says("Next ticks", "Create")
+	if n := strings.Count(page.body, "18:00:00.000Z"); n < 5 {
+		t.Errorf("the preview shows %d times, want the next five", n)
+	}
+	if n := s.engine.Changes() - before; n != 0 {
+		t.Errorf("%d changes before anything was created", n)
+	}
+
+	made := s.press(page, list).says("The recurring notice is created.", key+" active", "0 2 * * * Asia/Shanghai")
+	d, err := s.engine.Recurrences().Get(t.Context(), key)
+	if err != nil || d.Overlap != recur.OverlapSkip || d.Content.ExpiresAfter != time.Hour || string(d.Content.Body) != `{"a": 1}` {
+		t.Errorf("%+v, %v", d, err)
+	}
+	s.post(form, fields...).is(422).says("A recurring notice has this key.").saysNot("Create")
+	s.press(made, list+"/"+key+"/delete").says("The recurring notice is deleted.", "No recurring notices.")
+
+	mine := s.as(ui.Visitor{Prefix: "app2"})
+	mine.post(form, fields...).is(422).says("You may only create recurring notices under app2")
+	mine.post(list, fields...).is(422)
+	reader := s.as(ui.Visitor{Role: auth.Read})
+	reader.get(form).is(403)
+	reader.post(list, fields...).is(403)
+	if _, err := s.engine.Recurrences().Get(t.Context(), key); !errors.Is(err, store.ErrNotDefined) {
+		t.Errorf("after the deletion and refused calls: %v", err)
+	}
+	entries, err := s.engine.Audited(t.Context(), audit.Range{}, 20)
+	noted := map[audit.Action]int{}
+	for _, e := range entries {
+		if e.Key == key && e.Client == "me" && e.Via == audit.Pages {
+			noted[e.Action]++
+		}
+	}
+	if err != nil || noted[audit.Recur] != 1 || noted[audit.RecurDelete] != 1 {
+		t.Errorf("the audit has %v, %v", noted, err)
+	}
+}
+
 // A visitor neither sees nor changes recurring notices of other prefixes, and portal links show none.
 func TestRecurrencesOfOthersAreNotShown(t *testing.T) {
 	s := newSite(t)
 	s.define(hourly("app1:orders:t:mine"))
 	s.define(hourly("app2:a:b:theirs"))
 	mine := s.as(ui.Visitor{Prefix: "app1"})
-	mine.get("/ui/recurrences").is(200).says("app1:orders:t:mine active Pause Run now every 1h").saysNot("theirs")
+	mine.get("/ui/recurrences").is(200).says("app1:orders:t:mine active Pause Run now", "every 1h").saysNot("theirs")
 	before := s.engine.Changes()
-	for _, verb := range []string{"pause", "resume", "run"} {
+	for _, verb := range []string{"pause", "resume", "run", "delete"} {
 		there := mine.post("/ui/recurrences/app2:a:b:theirs/" + verb).is(404)
 		if absent := mine.post("/ui/recurrences/app2:a:b:absent/" + verb).is(404); absent.body != there.body {
 			t.Errorf("%s: the answers differ", verb)
@@ -88,7 +143,7 @@ func TestRecurrencesOfOthersAreNotShown(t *testing.T) {
 	if n := s.engine.Changes() - before; n != 0 {
 		t.Errorf("%d changes by refused requests", n)
 	}
-	s.as(ui.Visitor{Role: auth.Read}).get("/ui/recurrences").is(200).says("app1:orders:t:mine").saysNot("Pause", "notifier recur create")
+	s.as(ui.Visitor{Role: auth.Read}).get("/ui/recurrences").is(200).says("app1:orders:t:mine").saysNot("Pause", "New recurring notice")
 	link := s.as(ui.Visitor{Prefix: "app1:orders", Host: "shop.example"})
 	link.get("/ui/recurrences").is(403).saysNot("app1:orders:t:mine")
 	link.get("/ui/notices").is(200).saysNot("Recurrences")

@@ -43,6 +43,8 @@ var sayings = map[string]said{
 	"redirect-unchanged": {say("Nothing was changed: the state of the job has changed since."), mind},
 	"recurrence-paused":  {say("The recurring notice is paused. A notice that has not begun is withdrawn."), mind},
 	"recurrence-run":     {say("A notice is scheduled for now. The ticks do not change."), fine},
+	"recurrence-created": {say("The recurring notice is created."), fine},
+	"recurrence-deleted": {say("The recurring notice is deleted. A notice that has not begun is withdrawn."), fine},
 	"recurrence-resumed": {say("The recurring notice is resumed."), fine},
 	"signed-out":         {say("You are signed out."), fine},
 }

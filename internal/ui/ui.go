@@ -139,6 +139,7 @@ func New(o Options) *Pages {
 	p.change(auth.Operate, "POST /ui/replays/{replay}/resume", p.switchReplay(false))
 	p.page(auth.Read, "GET /ui/recurrences", p.showRecurrences)
 	p.changeRecurrences()
+	p.changeNewRecurrences()
 	p.page(auth.Read, "GET /ui/dead", p.showDead)
 	p.page(auth.Read, "GET /ui/dead/group", p.showGroup)
 	p.page(auth.Read, "GET /ui/dead/redriven", p.showRedriven)
