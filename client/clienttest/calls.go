@@ -25,21 +25,28 @@ type call func(r *http.Request, body []byte) (status int, answer any, p *problem
 func (s *Service) handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, do := range map[string]call{
-		"POST /v1/notices":               s.schedule,
-		"GET /v1/notices":                s.list,
-		"GET /v1/notices/{key}":          s.get,
-		"DELETE /v1/notices/{key}":       s.cancel,
-		"POST /v1/notices/{key}/redrive": s.redrive,
-		"POST /v1/notices/{key}/resend":  s.resend,
-		"POST /v1/notices/{key}/test":    s.sendTest,
-		"POST /v1/routes/{name}/redrive": s.redriveRoute,
-		"POST /v1/routes/{name}/purge":   s.purgeRoute,
-		"POST /v1/notices/{key}/ack":     s.report("ack"),
-		"POST /v1/notices/{key}/nack":    s.report("nack", "permanent"),
-		"POST /v1/notices/{key}/defer":   s.report("defer", "after"),
-		"GET /healthz":                   says(map[string]any{"status": "ok"}),
-		"GET /readyz":                    says(map[string]any{"ready": true}),
-		"/":                              nothing,
+		"POST /v1/notices":                  s.schedule,
+		"GET /v1/notices":                   s.list,
+		"GET /v1/notices/{key}":             s.get,
+		"DELETE /v1/notices/{key}":          s.cancel,
+		"POST /v1/notices/{key}/redrive":    s.redrive,
+		"POST /v1/notices/{key}/resend":     s.resend,
+		"POST /v1/notices/{key}/test":       s.sendTest,
+		"POST /v1/routes/{name}/redrive":    s.redriveRoute,
+		"POST /v1/routes/{name}/purge":      s.purgeRoute,
+		"POST /v1/notices/{key}/ack":        s.report("ack"),
+		"POST /v1/notices/{key}/nack":       s.report("nack", "permanent"),
+		"POST /v1/notices/{key}/defer":      s.report("defer", "after"),
+		"PUT /v1/recurrences/{key}":         s.putRecurrence,
+		"GET /v1/recurrences":               s.listRecurrences,
+		"GET /v1/recurrences/{key}":         s.withRecurrence(s.showRecurrence),
+		"DELETE /v1/recurrences/{key}":      s.withRecurrence(s.deleteRecurrence),
+		"POST /v1/recurrences/{key}/pause":  s.withRecurrence(s.pauseRecurrence(true)),
+		"POST /v1/recurrences/{key}/resume": s.withRecurrence(s.pauseRecurrence(false)),
+		"POST /v1/recurrences/{key}/run":    s.withRecurrence(s.runRecurrence),
+		"GET /healthz":                      says(map[string]any{"status": "ok"}),
+		"GET /readyz":                       says(map[string]any{"ready": true}),
+		"/":                                 nothing,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, do) })
 	}
@@ -122,6 +129,11 @@ func (s *Service) keep(data []byte, at string) (n *notice, status int, replaced 
 		return nil, 0, false, p
 	}
 
+	return s.put(r)
+}
+
+// put stores the notice of a checked request.
+func (s *Service) put(r request) (n *notice, status int, replaced bool, p *problem) {
 	old := s.kept[r.key]
 	if old != nil && r.onDuplicate != client.Replace {
 		d := r.differs(&old.content)

@@ -30,6 +30,7 @@ type notice struct {
 	createdAt time.Time
 	firstDue  time.Time // the due time when it was created
 	settledAt time.Time
+	tick      time.Time // of a notice of a recurring one
 	reason    string
 	attempts  []attempt
 	used      int  // attempts made

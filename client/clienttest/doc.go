@@ -27,6 +27,8 @@
 //   - POST /v1/notices/{key}/test sends a test request to the receiver of a notice.
 //   - POST …/ack, …/nack and …/defer report that an entry from [Service.Take] was processed, has failed, or is to come
 //     again later.
+//   - PUT, GET, DELETE /v1/recurrences/{key}, …/pause and …/resume keep recurring notices, and …/run schedules a notice of one. They have
+//     no ticks: Advance schedules none, and the next ticks in an answer are those of an interval without an anchor.
 //   - GET /healthz and /readyz.
 //
 // Notices expire as their calls say. There are no ladders that repeat their last step.

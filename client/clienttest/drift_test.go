@@ -219,7 +219,7 @@ func masked(v any) any {
 		}
 		for name, x := range v {
 			if slices.Contains([]string{"id", "due", "next_attempt_at", "created_at", "settled_at", "expires", "at", "duration_ms", "detail",
-				"message"}, name) {
+				"message", "tick", "next", "anchor"}, name) {
 				v[name] = "•"
 				continue
 			}
@@ -283,7 +283,8 @@ func settled(state client.State, attempts int) func(*client.Notice) bool {
 // The fake and the real service on a real Redis give the same answers to the same calls.
 func TestServiceAnswersLikeRealService(t *testing.T) {
 	fake, service := fakeWorld(t), realWorld(t)
-	for _, part := range []func(*world){delivering, reporting, scheduling, addresses, repeating, expiring, changing, bulk, tests, listing} {
+	for _, part := range []func(*world){delivering, reporting, scheduling, addresses, repeating, expiring, recurring, changing,
+		bulk, tests, listing} {
 		part(fake)
 		part(service)
 	}

@@ -1,6 +1,8 @@
 package clienttest_test
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"time"
@@ -92,5 +94,47 @@ func expiring(w *world) {
 	w.schedule(r)
 	for i, text := range []string{`"never"`, `"0s"`, `"2001-01-01T00:00:00Z"`, `true`, `90`} {
 		w.post("POST", "/v1/notices", "application/json", fmt.Sprintf(`{"key":"cmp:push:expires:%d","delay":"1h","expires":%s}`, i, text))
+	}
+}
+
+// recurring keeps recurring notices and schedules notices of them. None has a tick while the test runs.
+func recurring(w *world) {
+	ctx, text := w.t.Context(), "x"
+	from := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+	const key, none = "cmp:hook:daily:books", "cmp:hook:daily:none"
+	r := client.RecurrenceRequest{Key: key, Every: time.Hour, From: from, URL: w.shop + "/200", Body: []byte(`{"a": 1}`), Expires: time.Hour,
+		Headers: map[string]string{"x-tenant": "7", "Cookie": "a=1"}, Retry: "none", Overlap: client.OverlapSkip}
+	put := func(what string, r client.RecurrenceRequest) {
+		x, err := w.c.PutRecurrence(ctx, r)
+		w.note(what, json.RawMessage(x.JSON), err)
+	}
+	plan, err := w.c.PlanRecurrence(ctx, r)
+	w.note("plan", json.RawMessage(plan.JSON), err)
+	put("create", r)
+	put("the same again", r)
+	r.Paused, r.BodyText, r.Body, r.Times, r.Missed, r.MissedMost = true, &text, nil, 7, client.MissedAll, 3
+	put("replace", r)
+	put("with cron", client.RecurrenceRequest{Key: "cmp:push:daily:books", Cron: "0 2 * * *", Zone: "Asia/Shanghai", From: from,
+		Until: from.AddDate(1, 0, 0), Number: 4})
+	list, err := w.c.Recurrences(ctx, client.RecurrenceFilter{Prefix: "cmp:hook", Limit: 1})
+	w.note("list", json.RawMessage(list.JSON), err)
+	for _, k := range []string{key, none} {
+		for _, call := range []func(context.Context, string) (*client.Recurrence, error){w.c.ReadRecurrence, w.c.ResumeRecurrence,
+			w.c.PauseRecurrence, w.c.PauseRecurrence} {
+			x, err := call(ctx, k)
+			w.note("read, resume or pause "+k, json.RawMessage(x.JSON), err)
+		}
+		n, err := w.c.RunRecurrence(ctx, k)
+		w.notice("run "+k, n, err)
+	}
+
+	w.pass(key+"~1", settled(client.Delivered, 1))
+	w.get(key + "~1")
+	w.note("delete", nil, w.c.DeleteRecurrence(ctx, key))
+	w.note("delete again", nil, w.c.DeleteRecurrence(ctx, key))
+	put("goes on with its number", r)
+	for i, wrong := range []client.RecurrenceRequest{{Key: key + "~1", Every: time.Hour}, {Key: key}, {Key: key, Every: time.Millisecond},
+		{Key: key, Every: time.Hour}, {Key: "other:hook:a:b", Every: time.Hour}} {
+		put(fmt.Sprint("wrong ", i), wrong)
 	}
 }

@@ -67,12 +67,15 @@ type Service struct {
 
 	turn sync.Mutex // held by Advance
 
-	mu      sync.Mutex
-	now     time.Time
-	kept    map[string]*notice
-	made    int
-	failing int // number of calls that will be answered with status
-	status  int
+	mu   sync.Mutex
+	now  time.Time
+	kept map[string]*notice
+	made int
+	// recurring are the recurring notices by key, and numbers those of their last notices, also of deleted ones.
+	recurring map[string]*recurrence
+	numbers   map[string]int
+	failing   int // number of calls that will be answered with status
+	status    int
 }
 
 type routeState struct {
@@ -85,7 +88,8 @@ var defaultLadder = []time.Duration{15 * time.Second, 3 * time.Minute, 10 * time
 
 // New starts a service. Close stops it. New panics if a route is invalid.
 func New(o Options) *Service {
-	s := &Service{receiver: o.Receiver, now: o.Start.UTC(), kept: map[string]*notice{}}
+	s := &Service{receiver: o.Receiver, now: o.Start.UTC(), kept: map[string]*notice{}, recurring: map[string]*recurrence{},
+		numbers: map[string]int{}}
 	if o.Start.IsZero() {
 		s.now = time.Now().UTC()
 	}

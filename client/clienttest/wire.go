@@ -170,6 +170,10 @@ func (n *notice) addOptional(v map[string]any) {
 		v["expires"] = stamp(n.expires.at)
 	}
 
+	if !n.tick.IsZero() {
+		v["tick"] = stamp(n.tick)
+	}
+
 	if n.expires.after != 0 {
 		v["expires_after"] = spell(n.expires.after)
 	}
