@@ -435,6 +435,7 @@ type Route struct {
 
 	TargetKey string `json:"target_key"`
 	Ack       string `json:"ack"`
+	OnStatus  string `json:"on_status"`
 	TimeoutMS int64  `json:"timeout_ms"`
 }
 

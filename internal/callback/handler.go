@@ -395,7 +395,7 @@ func (s *routeState) logBlocked(key string, err error) {
 func (s *routeState) exchange(ctx context.Context, a *attempt, seen *Exchange) *facts {
 	n, to, tr := a.n, a.to, a.tracker
 	f := &facts{timeout: s.route.Timeout, locked: n.Locked, target: to.url, fixed: s.route.Target.Kind == route.KindFixed,
-		olderTLS: s.route.TLSCompatible, secrets: func() scrubber { return s.secretsOf(n, to) }}
+		olderTLS: s.route.TLSCompatible, onStatus: s.route.OnStatus, secrets: func() scrubber { return s.secretsOf(n, to) }}
 	end := s.deadline(ctx, tr.began)
 	c, err := s.call(n, to, s.now(), seen != nil)
 	if err == nil {

@@ -58,6 +58,7 @@ type facts struct {
 	fixed     bool // target is the route's, not the notice's own
 	forwarded bool // a proxy has made the call
 	olderTLS  bool // the route accepts an older TLS
+	onStatus  route.OnStatus
 	now       time.Time
 	// secrets, unless nil, returns the secrets of the call, which are removed from the result.
 	secrets func() scrubber
@@ -148,7 +149,7 @@ func unacknowledged(f *facts, text string) notice.Result {
 	case f.status == http.StatusGone:
 		res.Outcome, res.Reason = notice.OutcomeDead, notice.ReasonGone
 		return res
-	case f.status == http.StatusLocked && f.locked < maxLocked:
+	case f.status == http.StatusLocked && f.locked < maxLocked && f.onStatus[f.status] != route.ActionDead:
 		after := retryAfter(f.header, f.now)
 		if after == 0 {
 			after = lockedAfter
@@ -165,6 +166,10 @@ func unacknowledged(f *facts, text string) notice.Result {
 		res.Reason = notice.ReasonStatus5xx
 	default:
 		res.Reason = notice.ReasonStatus
+	}
+
+	if f.onStatus[f.status] == route.ActionDead {
+		res.Outcome, res.After = notice.OutcomeDead, 0
 	}
 
 	return obeyReceiver(f, res)

@@ -137,6 +137,34 @@ func TestReceiverHeadersControlRetries(t *testing.T) {
 	}
 }
 
+// A status with the rule dead ends the notice with the reason of any other answer with that status. It decides over 423, but not
+// over an acknowledgement, nor over an answer that says gone or aborted.
+func TestStatusWithRuleEndsNotice(t *testing.T) {
+	t.Parallel()
+	rules := route.OnStatus{302: route.ActionDead, 404: route.ActionDead, 410: route.ActionDead, 423: route.ActionDead, 503: route.ActionDead}
+	later := http.Header{"Retry-After": {"60"}}
+	for _, c := range []struct {
+		status  int
+		header  http.Header
+		outcome notice.Outcome
+		reason  notice.Reason
+	}{
+		{404, nil, notice.OutcomeDead, notice.ReasonStatus4xx},
+		{302, nil, notice.OutcomeDead, notice.ReasonRedirect},
+		{410, nil, notice.OutcomeDead, notice.ReasonGone},
+		{423, later, notice.OutcomeDead, notice.ReasonStatus4xx},
+		{503, later, notice.OutcomeDead, notice.ReasonStatus5xx},
+		{404, http.Header{"Webhook-Delivery": {"disable"}}, notice.OutcomeDead, notice.ReasonGone},
+		{200, nil, notice.OutcomeDelivered, ""},
+		{400, nil, notice.OutcomeRetry, notice.ReasonStatus4xx},
+	} {
+		got := resultOf(ack(t, "2xx"), &facts{status: c.status, header: c.header, onStatus: rules})
+		if expect(t, got, c.outcome, c.reason); got.After != 0 {
+			t.Errorf("%d: after %s", c.status, got.After)
+		}
+	}
+}
+
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	now := made

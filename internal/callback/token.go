@@ -332,6 +332,10 @@ func (s *routeState) callAgain(ctx context.Context, a *attempt, first notice.Res
 	}
 
 	if refused := s.authorize(ctx, a.n, &a.to, a.tracker.began); refused != nil {
+		if first.Reason == notice.ReasonStatus4xx { // ON_STATUS does not judge the answer to a token that was too old
+			first.Outcome = notice.OutcomeRetry
+		}
+
 		if refused.Shortage != "" {
 			res := *refused
 			res.Unsent = false // a call has ended

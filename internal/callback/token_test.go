@@ -299,6 +299,26 @@ func TestShortageAtTheRenewalOfATokenUsesNoAttempt(t *testing.T) {
 	expect(t, h.Handle(background(t), r, testNotice("{}")), notice.OutcomeDelivered, "")
 }
 
+// ON_STATUS judges the answer to a token that was just fetched, not the 401 to an older one while no other can be fetched.
+func TestRuleFor401WaitsForANewToken(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	base, valid, _ := guarded(t)
+	var shift atomic.Int64
+	h := newHandler(t, Options{Now: func() time.Time { return time.Now().Add(time.Duration(shift.Load())) }})
+	r := i.route(t, fixedRoute(base))
+	r.OnStatus = route.OnStatus{401: route.ActionDead}
+	expect(t, h.Handle(background(t), r, testNotice("{}")), notice.OutcomeDelivered, "")
+	none := "token-none"
+	valid.Store(&none)
+	shift.Store(int64(time.Minute))
+	expect(t, h.Handle(background(t), r, testNotice("{}")), notice.OutcomeDead, notice.ReasonStatus4xx)
+
+	i.status.Store(503)
+	shift.Store(int64(2 * time.Minute))
+	expect(t, h.Handle(background(t), r, testNotice("{}")), notice.OutcomeRetry, notice.ReasonStatus4xx)
+}
+
 // Many calls that are refused at once renew the token once.
 func TestConcurrent401RenewsOnce(t *testing.T) {
 	t.Parallel()

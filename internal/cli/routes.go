@@ -94,6 +94,7 @@ type routeView struct {
 	Prefix      string     `json:"prefix"`
 	Target      string     `json:"target"`
 	Ack         string     `json:"ack"`
+	OnStatus    string     `json:"on_status,omitempty"`
 	Timeout     string     `json:"timeout"`
 	Lease       string     `json:"lease"`
 	Jitter      float64    `json:"jitter"`
@@ -114,8 +115,8 @@ type stepView struct {
 }
 
 func viewRoute(r *route.Route) routeView {
-	v := routeView{Name: r.Name, Prefix: r.Prefix, Target: string(r.Target.Kind), Ack: r.Acknowledgement(), Timeout: notice.Short(r.Timeout),
-		Lease: notice.Short(r.Lease()), Jitter: r.Jitter, Concurrency: r.Concurrency, Signed: len(r.Secrets),
+	v := routeView{Name: r.Name, Prefix: r.Prefix, Target: string(r.Target.Kind), Ack: r.Acknowledgement(), OnStatus: r.OnStatus.String(),
+		Timeout: notice.Short(r.Timeout), Lease: notice.Short(r.Lease()), Jitter: r.Jitter, Concurrency: r.Concurrency, Signed: len(r.Secrets),
 		Total: notice.Short(r.Ladder.Total()), Summary: r.Ladder.Summary(), Ladder: []stepView{{Attempt: 1, After: "0s", At: "0s"}}}
 	signing := r.Signing()
 	if signing.Shared() {
@@ -193,6 +194,10 @@ func (a *command) sayRoute(r *route.Route) {
 
 	if v.Expires != "" {
 		detail += ", expires " + v.Expires + " after it is due"
+	}
+
+	if v.OnStatus != "" {
+		detail += ", on status " + v.OnStatus
 	}
 
 	if len(v.Sign) > 0 {

@@ -444,6 +444,10 @@ func describe(rt *route.Route, whose string) string {
 	if http(rt.Target.Kind) {
 		fmt.Fprintf(&b, ", acknowledged by %s within %s, %d at a time here and %d to a host%s", rt.Ack, notice.Short(rt.Timeout),
 			rt.Concurrency, rt.HostConcurrency, whose)
+		if len(rt.OnStatus) > 0 {
+			fmt.Fprintf(&b, ", on status %s", rt.OnStatus)
+		}
+
 		b.WriteString(", " + rt.SignedText())
 		if rt.OAuth2 != nil {
 			fmt.Fprintf(&b, ", with access tokens from %s", rt.OAuth2.TokenURL.Hostname())

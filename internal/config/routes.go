@@ -336,6 +336,7 @@ func (rr *routeReader) acknowledgement() {
 func (rr *routeReader) calls() {
 	raw, rt := &rr.raw, rr.rt
 	rr.acknowledgement()
+	rr.onStatus()
 	rt.HTTPSOnly = rr.booleanAs(rr.prefix+"HTTPS_ONLY", raw.HTTPSOnly)
 	if rt.Method = strings.ToUpper(raw.Method); !slices.Contains(notice.Methods, rt.Method) {
 		rr.bad("METHOD", raw.Method, "want "+list(notice.Methods))
@@ -365,6 +366,18 @@ func (rr *routeReader) calls() {
 	rr.certificates()
 }
 
+// onStatus reads the consequences of answers.
+func (rr *routeReader) onStatus() {
+	if rr.raw.OnStatus == "" {
+		return
+	}
+
+	var err error
+	if rr.rt.OnStatus, err = route.ParseOnStatus(rr.raw.OnStatus); err != nil {
+		rr.bad("ON_STATUS", rr.raw.OnStatus, err.Error())
+	}
+}
+
 // versions reads the versions of HTTP and TLS that the route's calls may use.
 func (rr *routeReader) versions() {
 	raw, rt := &rr.raw, rr.rt
@@ -388,6 +401,7 @@ func (rr *routeReader) noCalls() {
 		"OAUTH2_AUDIENCE": raw.OAuth2Audience != "", "SIGN_PER": raw.SignPer != "", "HEADERS_TO": raw.HeadersTo != "",
 		"ALLOW": raw.Allow != "", "CA_FILE": raw.CAFile != "", "CERT_FILE": raw.CertFile != "", "KEY_FILE": raw.KeyFile != "",
 		"PROXY": raw.Proxy != "", "HTTP": raw.HTTP != "", "TLS": raw.TLS != "", "HOST_CONCURRENCY": raw.HostConcurrency != "",
+		"ON_STATUS":  raw.OnStatus != "",
 		"METHOD":     rt.Method != "POST",
 		"HTTPS_ONLY": rt.HTTPSOnly} {
 		if set {

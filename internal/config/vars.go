@@ -76,6 +76,7 @@ type routeVars struct {
 	Expires            string `env:"EXPIRES" shown:"never"`
 	Timeout            string `env:"TIMEOUT" shown:"10s"`
 	Ack                string `env:"ACK" shown:"2xx"`
+	OnStatus           string `env:"ON_STATUS"`
 	Concurrency        string `env:"CONCURRENCY, default=64"`
 	HostConcurrency    string `env:"HOST_CONCURRENCY" shown:"16, or CONCURRENCY if that is less"`
 	Rate               string `env:"RATE"`
@@ -226,6 +227,8 @@ var texts = map[string]string{
 	"ROUTE_<NAME>_ACK": "Which answer acknowledges a notice: `2xx`, `status:200,204`, `body:success` (the whole body), `json:code=SUCCESS` " +
 		"(a field), `xml:return_code=SUCCESS` (a child of the root element). `body:success|ok` accepts several texts. " +
 		"For lists and streams: `report` (the consumer reports within the timeout); if unset, the push acknowledges.",
+	"ROUTE_<NAME>_ON_STATUS": "The consequence of answers that do not acknowledge, by status: `404:dead,422:dead`. `dead`: the notice gets " +
+		"no further attempt. See [rules for answers](callbacks.md#rules-for-answers).",
 	"ROUTE_<NAME>_CONCURRENCY": "Maximum number of the route's handlers that run at the same time in this process.",
 	"ROUTE_<NAME>_HOST_CONCURRENCY": "Maximum number of simultaneous calls to one receiver (host and port), of all instances together " +
 		"unless LIMITS is `instance`.",

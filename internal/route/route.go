@@ -75,6 +75,7 @@ type Route struct {
 	Expires         time.Duration // after the first due time, of notices that do not say when they expire; 0 = never
 	Timeout         time.Duration
 	Ack             Ack
+	OnStatus        OnStatus // of answers that do not acknowledge
 	Concurrency     int
 	HostConcurrency int
 	Rate            float64 // per second; 0 = unlimited
