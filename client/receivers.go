@@ -9,7 +9,7 @@ import (
 // ReceiverName names a receiver. Exactly one of Host and Audience is set.
 type ReceiverName struct {
 	Host     string `json:"host,omitempty"`     // shop.example, which includes all ports, or shop.example:8443
-	Audience string `json:"audience,omitempty"` // the audience of the notices
+	Audience string `json:"audience,omitempty"` // the audience of the notices, at the host if there is one
 	Prefix   string `json:"prefix,omitempty"`   // only notices under it; empty = all that the client may see
 }
 
@@ -39,6 +39,7 @@ type ReceiverFigures struct {
 	Breaker      string    `json:"breaker"`      // open, half-open, or empty = closed
 	Paused       bool      `json:"paused"`
 	PausedUntil  time.Time `json:"paused_until"`
+	PausedBy     string    `json:"paused_by"` // the rule of the route that made the pause; empty = a client
 	Held         int64     `json:"held"`
 	Rate         string    `json:"rate"`
 	Concurrency  int       `json:"concurrency"`

@@ -32,7 +32,7 @@ type AuditEntry struct {
 	Count   int         `json:"count" doc:"The number of equal calls within a minute." example:"1"`
 	Client  string      `json:"client" doc:"The client's name; empty if no clients are configured."`
 	Address string      `json:"address" doc:"The address of the caller; behind a proxy that is not trusted, the proxy's address." example:"10.0.0.7"`
-	Via     string      `json:"via" enum:"api,pages,start"`
+	Via     string      `json:"via" enum:"api,pages,start,rule"`
 	Action  string      `json:"action" doc:"cancel, fire, reschedule, readdress (url or headers were changed), redrive, resend, purge, send-test, pause, resume, release (of a prefix that was recorded for workers), pause-receiver, resume-receiver, limit-receiver, secret (a receiver's keys were shown), sign-in, sign-out, portal-link, portal-revoke, restore (notices were restored), replay, replay-stop, replay-resume, redirect, redirect-stop, redirect-resume, cancel-many (a job was started), job-stop, job-resume, recur (a recurring notice was created or replaced), recur-delete, recur-pause, recur-resume, recur-run, tap (copies of attempts were streamed), settings (an instance started with other settings of a route: digests before and after; address is its label), erase." example:"cancel"`
 	Key     string      `json:"key,omitempty" doc:"The key of the notice, for a call on one notice."`
 	Prefix  string      `json:"prefix,omitempty" doc:"The common prefix of the keys, for a call on several notices. Absent: all keys."`

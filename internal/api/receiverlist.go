@@ -184,7 +184,7 @@ func (l *receiverList) entries(ctx context.Context) error {
 			continue
 		}
 		if x := l.of(nameOf(p.Receiver)); x != nil && len(at) < mostPauses {
-			x.Paused, x.PausedUntil = true, codec.Stamp(p.Until)
+			x.Paused, x.PausedUntil, x.PausedBy = true, codec.Stamp(p.Until), p.Rule
 			fields, at = append(fields, p.String()), append(at, x)
 		}
 	}
@@ -253,7 +253,7 @@ func (l *receiverList) receiver(prefix, name string) *ReceiverFigures {
 	}
 
 	if p := l.table.Held(prefix+":x", name, "", l.api.now()); p != nil {
-		x.Paused, x.PausedUntil = true, codec.Stamp(p.Until)
+		x.Paused, x.PausedUntil, x.PausedBy = true, codec.Stamp(p.Until), p.Rule
 	}
 
 	return x
@@ -296,7 +296,7 @@ func (l *receiverList) page(now time.Time, after string, limit int) (out Receive
 func (x *ReceiverFigures) listed() receivers.Listed {
 	name, tie := x.Host, "host "+x.Prefix
 	if x.Audience != "" {
-		name, tie = x.Audience, "audience "+x.Prefix
+		name, tie = strings.TrimSpace(x.Host+" "+x.Audience), "audience "+x.Prefix
 	}
 
 	return receivers.Listed{Name: name, Tie: tie, Since: time.Time(x.FailingSince), LastAttempt: time.Time(x.LastAttempt), Reason: x.Reason,

@@ -38,7 +38,7 @@ const mostPauses = 1000
 // ReceiverName names a receiver in the bodies of calls.
 type ReceiverName struct {
 	Host     string `json:"host,omitempty" doc:"A host, which includes all its ports, or host:port." example:"shop.example"`
-	Audience string `json:"audience,omitempty" doc:"An audience, in place of a host." example:"m17"`
+	Audience string `json:"audience,omitempty" doc:"An audience: in place of a host, or at that host." example:"m17"`
 	Prefix   string `json:"prefix,omitempty" doc:"app, app:module or app:module:type: only notices under this prefix. If absent, the client's prefix; for a client without one, all." example:"app1"`
 }
 
@@ -88,6 +88,7 @@ type ReceiverFigures struct {
 	Breaker      string      `json:"breaker,omitempty" enum:"open,half-open" doc:"The state of the circuit breaker, unless it is closed."`
 	Paused       bool        `json:"paused" doc:"Some of its notices are held."`
 	PausedUntil  codec.Stamp `json:"paused_until,omitzero" doc:"Absent: until it is resumed."`
+	PausedBy     string      `json:"paused_by,omitempty" doc:"The rule of the route that made the pause. Absent: a client has made it." example:"ON_STATUS 401"`
 	Held         int64       `json:"held" doc:"Held notices, for a pause by this name and prefix."`
 	Rate         string      `json:"rate,omitempty" doc:"The limit that an operator has set." example:"5/s"`
 	Concurrency  int         `json:"concurrency,omitempty" doc:"The limit that an operator has set."`
@@ -113,12 +114,15 @@ var (
 // receiver checks the name of a receiver. A client with a prefix names receivers of its own notices only.
 func (n *ReceiverName) receiver(at site, f *codec.Faults) (receivers.Receiver, *Problem) {
 	r := receivers.Receiver{Prefix: strings.TrimSuffix(n.Prefix, ":"), Audience: n.Audience}
-	switch {
-	case (n.Host == "") == (n.Audience == ""):
-		f.Add("body.host", nil, "want host or audience, one of them")
-	case n.Host != "":
+	if n.Host == "" && n.Audience == "" {
+		f.Add("body.host", nil, "want host, audience or both")
+	}
+
+	if n.Host != "" {
 		r.Host = portMember(n.Host, f)
-	default:
+	}
+
+	if n.Audience != "" {
 		if err := notice.CheckAudience(n.Audience); err != nil {
 			f.Add("body.audience", codec.Clip(n.Audience, 100), "%s", codec.Clip(err.Error(), 200))
 		}

@@ -31,8 +31,14 @@ func TestReceiversOfAClient(t *testing.T) {
 	all.do("PUT", "/v1/receivers/limits", `{"host":"shop.example"}`).is(200).lacks(`"rate"`)
 	one.do("GET", "/v1/receivers", "").is(200).lacks("8443")
 
+	both := `{"host":"a.example:443","audience":"m17","prefix":"app1"}`
+	one.do("POST", "/v1/receivers/pause", both).is(200).says(`"host":"a.example:443","audience":"m17","prefix":"app1"`, `"paused":true`)
+	one.do("GET", "/v1/receivers?contains=m17", "").is(200).says(`"host":"a.example:443","audience":"m17"`, `"paused":true`).lacks("paused_by")
+	one.do("POST", "/v1/receivers/resume", `{"host":"a.example:443"}`).is(200).says(`"changed":false`)
+	one.do("POST", "/v1/receivers/resume", both).is(200).says(`"changed":true`)
+
 	for body, says := range map[string]string{
-		`{}`: "host or audience", `{"host":"a.example","audience":"m17"}`: "host or audience", `{"host":"a.example/x"}`: "body.host",
+		`{}`: "want host, audience or both", `{"host":"a.example","audience":"a b"}`: "body.audience", `{"host":"a.example/x"}`: "body.host",
 		`{"host":"a.example:0"}`: "port", `{"host":"a.example","until":"2020-01-01T00:00:00Z"}`: "not in the future",
 		`{"audience":"a b"}`: "body.audience", `{"host":"a.example","over":"1h"}`: "needs until", `{"host":"a.example","prefix":"a:b:c:d"}`: "body.prefix",
 		`{"host":"a.example","until":"2999-01-01T00:00:00Z"}`: "too far in the future", `{"host":"a.example","over":"169h"}`: "want at most 168h",

@@ -22,7 +22,7 @@ type Route struct {
 	Retry       []string `json:"retry" doc:"The delays between attempts."`
 	Summary     string   `json:"summary" example:"9 retries over 25h13m15s"`
 	Ack         string   `json:"ack" example:"2xx" doc:"The acknowledgement of a delivery: a rule of ACK, report, or push or log line for a target that does not answer."`
-	OnStatus    string   `json:"on_status,omitempty" doc:"The consequences of answers that do not acknowledge, by status." example:"404:dead,422:dead"`
+	OnStatus    string   `json:"on_status,omitempty" doc:"The consequences of answers that do not acknowledge, by status." example:"401:pause,404:dead"`
 	TimeoutMS   int64    `json:"timeout_ms"`
 	Concurrency int      `json:"concurrency"`
 	Expires     string   `json:"expires,omitempty" doc:"The time after due in which a notice without an expires of its own may be sent. Absent: it does not expire." example:"1h"`

@@ -88,11 +88,12 @@ const (
 	Failed Result = "failed"
 )
 
-// The ways of signing in, and the start of an instance.
+// The ways of signing in, the start of an instance, and the rule of a route. Rule is the client of its entries, too.
 const (
 	API   = "api"
 	Pages = "pages"
 	Start = "start"
+	Rule  = "rule"
 )
 
 // Entry is a call, or several that were the same within a minute.
@@ -106,10 +107,11 @@ type Entry struct {
 	// Count is the number of calls. The first was at At, the last at most a minute later.
 	Count int
 	// Client is the client's name; empty if no clients are configured. Address is its IP address, or that
-	// of an untrusted proxy. An entry of an instance has no client, and its label as the address.
+	// of an untrusted proxy. An entry of an instance has no client, and its label as the address. That of a rule has the
+	// client Rule.
 	Client  string
 	Address string
-	Via     string // API, Pages or Start
+	Via     string // API, Pages, Start or Rule
 	Action  Action
 	// Key is the key of the notice. It is empty if the action concerns several notices; Prefix is then
 	// their common prefix.

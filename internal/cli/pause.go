@@ -21,7 +21,8 @@ func (a *command) pause() *cobra.Command {
 
 			return true, a.pauseReceiver(cmd, r)
 		})
-	c.Long = `Pauses a route, or one receiver of all routes: a host, one port of it, or an audience.
+	c.Long = `Pauses a route, or one receiver of all routes: a host, one port of it, an audience, or an
+audience at a host.
 Running attempts complete. --until ends the pause of a receiver by itself.`
 	c.Example += "\n  notifier pause --host shop.example --until 06:00\n  notifier pause --host shop.example:8443\n  notifier pause " +
 		"--audience m17"

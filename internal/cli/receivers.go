@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,7 +16,7 @@ import (
 func receiverVar(f *pflag.FlagSet, r *client.ReceiverName, audience bool) {
 	f.StringVar(&r.Host, "host", "", "a host with all its ports, or host:port: shop.example")
 	if audience {
-		f.StringVar(&r.Audience, "audience", "", "an audience")
+		f.StringVar(&r.Audience, "audience", "", "an audience, alone or at the host")
 	}
 
 	f.StringVar(&r.Prefix, "prefix", "", "only notices under this prefix")
@@ -23,15 +24,8 @@ func receiverVar(f *pflag.FlagSet, r *client.ReceiverName, audience bool) {
 
 // named reports whether the flags name a receiver, and returns an error unless they name exactly one, or args a route.
 func named(r client.ReceiverName, args []string) (bool, error) {
-	n := len(args)
-	for _, name := range []string{r.Host, r.Audience} {
-		if name != "" {
-			n++
-		}
-	}
-
-	if n != 1 {
-		return false, usage("want one of ROUTE, --host and --audience")
+	if (r.Host != "" || r.Audience != "") == (len(args) == 1) {
+		return false, usage("want ROUTE, or --host, --audience or both")
 	}
 
 	return len(args) == 0, nil
@@ -46,7 +40,8 @@ func (a *command) receivers() *cobra.Command {
 		Long: `Shows the receivers that failed within 48 hours, paused and limited ones, and those that
 are called now; those that fail longest first. ATTEMPTS and FAILED are those of this
 clock hour and the one before. WAITING notices are due or have failed before. HELD
-notices wait for the end of the pause.`,
+notices wait for the end of the pause. PAUSED names the rule of a route that has made
+the pause.`,
 		Example: `  notifier receivers
   notifier receivers --state failing --route orders --reason timeout
   notifier receivers --contains shop --all
@@ -110,6 +105,14 @@ func (a *command) showReceivers(ctx context.Context, c *client.Client, q client.
 	return nil
 }
 
+// receiverTitle names a receiver: "shop.example", "audience m17" or "shop.example audience m17".
+func receiverTitle(r client.ReceiverName) string {
+	if r.Audience == "" {
+		return r.Host
+	}
+	return strings.TrimSpace(r.Host + " audience " + r.Audience)
+}
+
 func (a *command) receiverRow(x *client.ReceiverFigures) []cell {
 	number := func(n int64) string {
 		if n == 0 {
@@ -117,13 +120,12 @@ func (a *command) receiverRow(x *client.ReceiverFigures) []cell {
 		}
 		return strconv.FormatInt(n, 10)
 	}
-	name, paused, since, reason := x.Host, "-", "-", x.Reason
-	if x.Audience != "" {
-		name = "audience " + x.Audience
-	}
-
+	name, paused, since, reason := receiverTitle(x.ReceiverName), "-", "-", x.Reason
 	if x.Paused {
-		if paused = "paused"; !x.PausedUntil.IsZero() {
+		switch paused = "paused"; {
+		case x.PausedBy != "":
+			paused = "by " + x.PausedBy
+		case !x.PausedUntil.IsZero():
 			paused = "until " + a.screen.when(x.PausedUntil)
 		}
 	}
@@ -183,11 +185,7 @@ func (a *command) showReceiver(s *client.ReceiverState, did string) error {
 		return a.sayJSON(s.JSON)
 	}
 
-	name := clean(s.Host)
-	if s.Audience != "" {
-		name = "audience " + clean(s.Audience)
-	}
-
+	name := clean(receiverTitle(s.ReceiverName))
 	switch {
 	case did == "resumed" && !s.Changed:
 		a.say("%s was not paused\n", name)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"notifier/internal/audit"
 	"notifier/internal/auth"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
@@ -35,6 +36,8 @@ func (r *reader) clients(value string) []Client {
 		found := len(r.errs)
 		r.fill(p, &raw)
 		switch {
+		case name == audit.Rule:
+			r.add(Prefix+"CLIENTS", value, "the name rule is reserved: the audit has it for pauses by rule; want another name")
 		case raw.Token == "" && len(r.errs) == found:
 			r.add(p+"TOKEN", "", "is missing; want a token, or "+p+"TOKEN_FILE with the name of a file that holds it; "+makeToken)
 		case raw.Token != "" && !tokenOK(raw.Token):

@@ -227,8 +227,9 @@ var texts = map[string]string{
 	"ROUTE_<NAME>_ACK": "Which answer acknowledges a notice: `2xx`, `status:200,204`, `body:success` (the whole body), `json:code=SUCCESS` " +
 		"(a field), `xml:return_code=SUCCESS` (a child of the root element). `body:success|ok` accepts several texts. " +
 		"For lists and streams: `report` (the consumer reports within the timeout); if unset, the push acknowledges.",
-	"ROUTE_<NAME>_ON_STATUS": "The consequence of answers that do not acknowledge, by status: `404:dead,422:dead`. `dead`: the notice gets " +
-		"no further attempt. See [rules for answers](callbacks.md#rules-for-answers).",
+	"ROUTE_<NAME>_ON_STATUS": "The consequence of answers that do not acknowledge, by status: `401:pause,404:dead`. `dead`: the notice gets " +
+		"no further attempt. `pause`: its receiver is paused after three such answers in a row. " +
+		"See [rules for answers](callbacks.md#rules-for-answers).",
 	"ROUTE_<NAME>_CONCURRENCY": "Maximum number of the route's handlers that run at the same time in this process.",
 	"ROUTE_<NAME>_HOST_CONCURRENCY": "Maximum number of simultaneous calls to one receiver (host and port), of all instances together " +
 		"unless LIMITS is `instance`.",

@@ -152,6 +152,8 @@ type Options struct {
 	Redirect func(*store.Claimed)
 	// Health records the answers of receivers, unless it is nil.
 	Health *receivers.Tracker
+	// Rules pauses receivers by their answers, unless it is nil.
+	Rules *receivers.Rules
 	// Observer and Strays may be nil.
 	Observer Observer
 	Strays   Strays

@@ -35,3 +35,13 @@ func (e *finished) observeReceiver(t *receivers.Tracker, r *route.Route) {
 	t.Observe(r.Prefix, receiver, receivers.Attempt{At: e.at.Add(e.took), Failed: failed, Status: e.result.Status,
 		Reason: string(e.result.Reason), Took: e.took})
 }
+
+// judge gives the answer of the receiver to the rules of the route.
+func (e *finished) judge(u *receivers.Rules, r *route.Route) {
+	if e.result.Unsent || e.result.Reason == notice.ReasonInterrupted {
+		return
+	}
+
+	u.Answered(r, e.Claim.Notice, e.result.Host, receivers.Attempt{At: e.at.Add(e.took), Failed: e.outcome() != notice.OutcomeDelivered,
+		Status: e.result.Status})
+}

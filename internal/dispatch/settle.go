@@ -231,6 +231,7 @@ func (q *routeQueue) settled(list []finished, done []store.Settled) {
 
 		if !done[i].Stale {
 			list[i].observeReceiver(q.d.o.Health, q.r)
+			list[i].judge(q.d.o.Rules, q.r)
 		}
 
 		list[i].endSpan(q.r)

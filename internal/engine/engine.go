@@ -69,6 +69,8 @@ type Options struct {
 	Confirm, ConfirmSettle wire.Confirm
 	// Clients are the names of the configured clients.
 	Clients []string
+	// Owners are those of them that schedule notices, with their prefixes.
+	Owners []receivers.Owner
 	// Rights, unless nil, are checked before the first write.
 	Rights Rights
 	// History is the database for finalized notices; without one its DB is nil.
@@ -150,6 +152,7 @@ type Engine struct {
 
 	hub         *tracing.Hub
 	holds       *receivers.Holds
+	rules       *receivers.Rules
 	walker      *receivers.Walker
 	receivers   *receiverHealth
 	unconfirmed *unconfirmed
@@ -196,6 +199,8 @@ func New(o Options) *Engine {
 	e.losses.alarms = e.alarms
 	e.store = e.newStore()
 	e.holds = receivers.NewHolds(e.store.Layout)
+	e.holds.Owners = o.Owners
+	e.rules = receivers.NewRules(receivers.RulesOptions{Holds: e.holds, Author: e.maker, Paused: e.pausedByRule, Logger: o.Logger})
 
 	e.ledger, e.settings = newLedger(o.Routes, o.Metrics), settingsOf(o.Routes)
 	e.fleet, e.wrong = e.newFleet()
@@ -229,17 +234,6 @@ func (e *Engine) newStore() *store.Store {
 		History: o.History.most(), Host: e.host, Adopts: e.adopts})
 }
 
-// adopts reports whether keys under a prefix may be plain timers. It is true for an unknown prefix:
-// another configuration may have an adopting route for it.
-func (e *Engine) adopts(prefix string) bool {
-	if r := e.o.Routes.Prefix(prefix); r != nil {
-		return r.Adopt
-	}
-	return slices.ContainsFunc(e.o.Routes.All(), func(r *route.Route) bool {
-		return r.Adopt && keys.Overlap(prefix, r.Prefix)
-	})
-}
-
 // newParts creates the parts that work on notices.
 func (e *Engine) newParts() {
 	o, space, cluster := e.o, e.store.Space(), e.o.Conn.Masters != nil
@@ -253,7 +247,8 @@ func (e *Engine) newParts() {
 	e.dispatch = dispatch.New(dispatch.Options{Store: e.store, Timers: e.store.Timers, Routes: o.Routes.All(), Shards: space,
 		Handler: o.Handler, Total: o.Concurrency, Grace: o.Grace, SettleWait: o.ConfirmSettle.Wait(), Fleet: e.fleet, Holds: e.holds,
 		ForWorkers: e.isForWorkers, Redirect: func(c *store.Claimed) { jobs.ApplyRedirects(o.Routes, c) },
-		Health: e.receivers.tracker, Observer: o.Metrics, Strays: strays{e}, Tracer: o.Tracer, Logger: o.Logger, LogAttempts: o.LogAttempts})
+		Health: e.receivers.tracker, Rules: e.rules, Observer: o.Metrics, Strays: strays{e}, Tracer: o.Tracer, Logger: o.Logger,
+		LogAttempts: o.LogAttempts})
 	e.reports = &dispatch.Reports{Store: e.store, Notices: e, Observer: o.Metrics, Health: e.receivers.tracker, Logger: o.Logger,
 		LogAttempts: o.LogAttempts, Ahead: cluster, Now: e.Now}
 
@@ -266,7 +261,7 @@ func (e *Engine) newParts() {
 		Hints: e.dispatch, Observer: o.Metrics, Now: e.Now})
 
 	health := e.receivers.store()
-	e.hooks = reconcile.NewHooks(reconcile.HooksOptions{Store: e.store, Schedule: e.schedule, Health: health, Causes: health,
+	e.hooks = reconcile.NewHooks(reconcile.HooksOptions{Store: e.store, Schedule: e.schedule, Health: health, Causes: health, Pauses: e.holds,
 		Link: e.causePage, Routes: o.Routes, Space: space, Assignment: e.assignment, Logger: o.Logger})
 
 	e.listener = listener.New(listener.Options{Client: o.Conn.Commander, Cluster: e.cluster(), DB: o.Conn.DB, Space: space,
@@ -356,6 +351,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	g.Go(func() error { return e.keepHistory(loops) })
 	g.Go(func() error { return e.tendAudit(loops) })
 	g.Go(func() error { return e.receivers.publish(loops) })
+	g.Go(func() error { return e.rules.Run(loops) })
 	g.Go(func() error { return e.receivers.scan(loops) })
 	g.Go(func() error { return e.driveReplays(loops) })
 	g.Go(func() error { return e.redirects.Run(loops) })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"notifier/internal/audit"
 	"notifier/internal/keys"
 	"notifier/internal/receivers"
 	"notifier/internal/store"
@@ -38,6 +39,12 @@ func (e *Engine) LimitReceiver(ctx context.Context, client string, l receivers.L
 
 func (e *Engine) maker(client string) receivers.Author {
 	return receivers.Author{Client: client, Most: e.share(store.MaxReceivers)}
+}
+
+// pausedByRule adds a pause by rule to the audit.
+func (e *Engine) pausedByRule(ctx context.Context, r receivers.Receiver, rule string) {
+	audit.NewTrail(e, e.o.Logger).Note(ctx, audit.Entry{Client: audit.Rule, Via: audit.Rule, Address: e.o.Instance,
+		Action: audit.PauseReceiver, Prefix: r.Prefix, Result: audit.Done, Detail: r.String() + ": " + rule})
 }
 
 // share returns the part of a bound that each configured client has to itself, so that no client can use up that of another.

@@ -3,12 +3,14 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
 	"notifier/internal/dispatch"
+	"notifier/internal/keys"
 	"notifier/internal/route"
 	"notifier/internal/store"
 )
@@ -94,4 +96,15 @@ func (u *unadopted) Run(ctx context.Context) error {
 					"timers: set its variable _ADOPT=true"))
 		}
 	}
+}
+
+// adopts reports whether keys under a prefix may be plain timers. It is true for an unknown prefix:
+// another configuration may have an adopting route for it.
+func (e *Engine) adopts(prefix string) bool {
+	if r := e.o.Routes.Prefix(prefix); r != nil {
+		return r.Adopt
+	}
+	return slices.ContainsFunc(e.o.Routes.All(), func(r *route.Route) bool {
+		return r.Adopt && keys.Overlap(prefix, r.Prefix)
+	})
 }

@@ -321,12 +321,19 @@ func (f *finder) pauses() {
 // pause names a paused receiver: "shop.example under app1:orders until 15:30".
 func (f *finder) pause(pause *receivers.Pause) Text {
 	t := Plain(pause.Host)
-	if pause.Host == "" {
+	switch {
+	case pause.Host == "":
 		t = say("audience `%s`", pause.Audience)
+	case pause.Audience != "":
+		t = say("%s, audience `%s`", t, pause.Audience)
 	}
 
 	if pause.Prefix != "" {
 		t = say("%s under `%s`", t, pause.Prefix)
+	}
+
+	if pause.Rule != "" {
+		t = say("%s by rule `%s`", t, pause.Rule)
 	}
 
 	if !pause.Until.IsZero() {

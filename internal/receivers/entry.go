@@ -8,7 +8,7 @@ import (
 	"notifier/internal/keys"
 )
 
-// Receiver names the notices of a pause or limit. Exactly one of Host and Audience is set.
+// Receiver names the notices of a pause or limit. Host, Audience or both are set.
 type Receiver struct {
 	Prefix   string // of the notice keys; empty = all
 	Host     string // a name (all its ports) or name:port, as package notice normalizes it
@@ -17,7 +17,10 @@ type Receiver struct {
 
 // String returns the field of the receiver's pause.
 func (r Receiver) String() string {
-	if r.Audience != "" {
+	switch {
+	case r.Audience != "" && r.Host != "":
+		return "both/" + r.Host + "/" + r.Audience + "/" + r.Prefix
+	case r.Audience != "":
 		return "audience/" + r.Audience + "/" + r.Prefix
 	}
 	return "host/" + r.Host + "/" + r.Prefix
@@ -35,6 +38,12 @@ type Pause struct {
 	Resumed bool
 	// Client has made the pause; empty if no client is configured.
 	Client string
+	// Rule is the setting and its cause that made the pause, such as "ON_STATUS 401"; empty = a client has made it. Such a
+	// pause began at Since, and holds only the notices that [Holds.Ruled] assigns to its receiver.
+	Rule  string
+	Since time.Time
+	// Told means that the hook of the route has a notice of the pause.
+	Told bool
 
 	text string // as it is stored
 }
@@ -69,6 +78,7 @@ func limitField(r Receiver) string { return "limit/" + r.Host + "/" + r.Prefix }
 //	field                         value
 //	host/<host>/<prefix>          the pause of a host
 //	audience/<audience>/<prefix>  the pause of an audience (the recipient that a notice names)
+//	both/<host>/<audience>/<prefix>  the pause of an audience at one host
 //	limit/<host>/<prefix>         the maximum rate and concurrency of calls to a host
 type value struct {
 	At          int64   `json:"at,omitempty"`      // Unix ms, set by the script
@@ -76,13 +86,16 @@ type value struct {
 	Until       int64   `json:"until,omitempty"`   // Unix ms
 	Over        int64   `json:"over,omitempty"`    // ms
 	Resumed     int     `json:"resumed,omitempty"` // 1 = yes
+	Rule        string  `json:"rule,omitempty"`
+	Since       int64   `json:"since,omitempty"` // Unix ms
+	Told        int     `json:"told,omitempty"`  // 1 = yes
 	Rate        float64 `json:"rate,omitempty"`
 	Concurrency int     `json:"concurrency,omitempty"`
 }
 
 // text returns the value as layout.SetReceiver takes it.
 func (v value) text() string {
-	b, _ := json.Marshal(v) // of numbers
+	b, _ := json.Marshal(v) // of numbers and texts
 	if string(b) == "{}" {
 		return "}"
 	}
@@ -104,8 +117,11 @@ func readEntry(field, text string) (p *Pause, l *Limit) {
 		return nil, &Limit{r, instant(v.At), v.Rate, v.Concurrency}
 	}
 
-	if kind == "audience" {
+	switch kind {
+	case "audience":
 		r.Host, r.Audience = "", name
+	case "both":
+		r.Audience, r.Prefix, _ = strings.Cut(prefix, "/")
 	}
 
 	if r.String() != field {
@@ -113,7 +129,7 @@ func readEntry(field, text string) (p *Pause, l *Limit) {
 	}
 
 	return &Pause{Receiver: r, At: instant(v.At), Until: instant(v.Until), Over: time.Duration(v.Over) * time.Millisecond,
-		Resumed: v.Resumed == 1, Client: v.Client, text: text}, nil
+		Resumed: v.Resumed == 1, Client: v.Client, Rule: v.Rule, Since: instant(v.Since), Told: v.Told == 1, text: text}, nil
 }
 
 // covers reports whether a receiver's prefix includes a notice key or a route's prefix.

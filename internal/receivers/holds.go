@@ -17,6 +17,9 @@ const holdFor = time.Hour
 
 // Holds is an instance's knowledge of paused and limited receivers. It is safe for concurrent use.
 type Holds struct {
+	// Owners are the clients that schedule notices. It is set before the first use.
+	Owners []Owner
+
 	layout  *store.Layout
 	table   atomic.Pointer[HoldTable]
 	known   atomic.Pointer[[]bool] // by shard
@@ -102,7 +105,15 @@ func (h *Holds) Held(r *route.Route, n *notice.Notice, now time.Time) (pause str
 		return "", time.Time{}, false
 	}
 
-	p := t.Held(n.Key, ReceiverOf(r, n.URL), n.Audience, now)
+	host := ReceiverOf(r, n.URL)
+	p := t.held(n.Key, host, n.Audience, func(p *Pause) bool {
+		if p.Rule == "" || !p.Active(now) {
+			return p.Active(now)
+		}
+
+		ruled, _ := h.Ruled(r, n, host)
+		return p.Receiver == ruled
+	})
 	if p == nil {
 		return "", time.Time{}, false
 	}
@@ -167,7 +178,7 @@ func (h *Holds) Resume(ctx context.Context, r Receiver, over time.Duration) (pau
 			return false, nil
 		}
 
-		resumed := value{Over: over.Milliseconds(), Resumed: 1}
+		resumed := value{Over: over.Milliseconds(), Resumed: 1, Rule: p.Rule}
 		done, err := h.layout.SetReceiver(ctx, store.ReceiverChange{Field: r.String(), Value: resumed.text(), Expected: text})
 		if err != nil || done {
 			return true, err

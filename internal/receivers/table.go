@@ -24,7 +24,7 @@ func newHoldTable(version int64, values map[string]string) *HoldTable {
 		case l != nil:
 			t.limits[l.Host] = append(t.limits[l.Host], l)
 		case p == nil:
-		case p.Audience != "":
+		case p.Host == "":
 			t.audiences[p.Audience] = append(t.audiences[p.Audience], p)
 		default:
 			t.hosts[p.Host] = append(t.hosts[p.Host], p)
@@ -41,9 +41,14 @@ func newHoldTable(version int64, values map[string]string) *HoldTable {
 // Held returns the pause that holds a notice at that time; nil if there is none. host is the receiver with its port.
 // Of several pauses it returns the one that ends last.
 func (t *HoldTable) Held(key, host, audience string, now time.Time) (last *Pause) {
+	return t.held(key, host, audience, func(p *Pause) bool { return p.Active(now) })
+}
+
+// held returns the last pause of those that hold.
+func (t *HoldTable) held(key, host, audience string, holds func(p *Pause) bool) (last *Pause) {
 	look := func(list []*Pause) {
 		for _, p := range list {
-			if p.covers(key) && p.Active(now) && (last == nil || p.endsAfter(last)) {
+			if p.covers(key) && (p.Audience == "" || p.Audience == audience) && holds(p) && (last == nil || p.endsAfter(last)) {
 				last = p
 			}
 		}

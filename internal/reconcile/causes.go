@@ -26,6 +26,8 @@ const (
 	messageEvery = 10 * time.Minute
 	// reasonDown is the name of the cause of a route whose receivers fail. No death has this reason.
 	reasonDown = "down"
+	// reasonPaused is the same for receivers that are paused by rule.
+	reasonPaused = "paused"
 )
 
 // CauseStore has the causes of which teams are told: see package receivers.
@@ -242,11 +244,18 @@ func (h *Hooks) due(ctx context.Context, rt *route.Route, reason string, c *caus
 	m = &alarm.Message{Event: alarm.Dead, Route: rt.Name, Reason: reason, Since: time.UnixMilli(c.Since).UTC(), Key: c.Key,
 		Receiver: c.Receiver, Status: c.Status, Answer: c.Answer}
 	if h.o.Link != nil {
-		m.Link = h.o.Link(rt.Name, reason == reasonDown)
+		m.Link = h.o.Link(rt.Name, reason == reasonDown || reason == reasonPaused)
 	}
 
-	if reason == reasonDown {
-		return h.dueDown(ctx, rt, c, m)
+	switch reason {
+	case reasonDown:
+		list, _, err := h.o.Health.Outages(ctx, rt.Prefix)
+		m.Event, m.Count = alarm.Down, int64(len(list))
+		return dueOf(c, m, alarm.DownEnded, err)
+	case reasonPaused:
+		list, err := h.o.Pauses.RuledBy(ctx, h.o.Routes, rt)
+		m.Event, m.Count = alarm.Paused, int64(len(list))
+		return dueOf(c, m, alarm.PausedEnded, err)
 	}
 
 	if c.Told > 0 && c.Last <= c.Told {
@@ -268,17 +277,17 @@ func (h *Hooks) due(ctx context.Context, rt *route.Route, reason string, c *caus
 	return m, ended, err
 }
 
-// dueDown is due for the failing receivers of a route. A message follows if another receiver fails, and one when all answer.
-func (h *Hooks) dueDown(ctx context.Context, rt *route.Route, c *cause, m *alarm.Message) (*alarm.Message, bool, error) {
-	list, _, err := h.o.Health.Outages(ctx, rt.Prefix)
-	m.Event, m.Reason, m.Count = alarm.Down, "", int64(len(list))
+// dueOf is due for the receivers of a route that fail or are paused by rule, whose number m has. A message follows if there is
+// another one, and one, ended, when there is none.
+func dueOf(c *cause, m *alarm.Message, ended alarm.Event, err error) (*alarm.Message, bool, error) {
+	m.Reason = ""
 	switch {
 	case err != nil:
 		return nil, false, err
-	case len(list) == 0 && c.Told == 0:
+	case m.Count == 0 && c.Told == 0:
 		return nil, true, nil // over before anybody was told
-	case len(list) == 0:
-		m.Event, m.Receiver, m.Status, m.Answer = alarm.DownEnded, "", 0, ""
+	case m.Count == 0:
+		m.Event, m.Receiver, m.Status, m.Answer = ended, "", 0, ""
 		return m, true, nil
 	case c.Told > 0 && c.Last <= c.Told:
 		return nil, false, nil

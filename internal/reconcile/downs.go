@@ -21,8 +21,9 @@ type HealthStore interface {
 
 // The events of a hook.
 const (
-	eventDown = "down"
-	eventUp   = "up"
+	eventDown   = "down"
+	eventUp     = "up"
+	eventPaused = "paused"
 )
 
 // downs schedules the notices about receivers: `down` when one has failed for the duration ON_DOWN of its route, and
@@ -36,7 +37,7 @@ func (h *Hooks) downs(ctx context.Context, all bool) error {
 	var failed []error
 	for _, r := range h.o.Routes.All() {
 		if r.OnDown > 0 && (all || h.o.Assignment.Tidies(h.o.Space.Partition(r.Prefix, r.Prefix))) {
-			failed = append(failed, h.routeDowns(ctx, r))
+			failed = append(failed, h.routeDowns(ctx, r), h.routePauses(ctx, r))
 		}
 	}
 

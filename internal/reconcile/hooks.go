@@ -34,6 +34,7 @@ type HooksOptions struct {
 	Schedule Scheduler
 	Health   HealthStore // may be nil: no notices of receivers that fail
 	Causes   CauseStore  // may be nil if no hook sends messages to a team
+	Pauses   Pauses      // may be nil: no notices of receivers that are paused by rule
 	// Link returns the address of the page about a route's dead letters, or its receivers; empty = unknown. It may be nil.
 	Link   func(route string, receivers bool) string
 	Routes *route.Table

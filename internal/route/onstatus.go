@@ -13,15 +13,16 @@ type Action string
 
 // The actions.
 const (
-	ActionDead Action = "dead" // the notice ends
+	ActionDead  Action = "dead"  // the notice ends
+	ActionPause Action = "pause" // the receiver is paused after several such answers in a row
 )
 
 // OnStatus has the actions by the status of the answer.
 type OnStatus map[int]Action
 
-// ParseOnStatus parses 404:dead,422:dead.
+// ParseOnStatus parses 401:pause,404:dead,422:dead.
 func ParseOnStatus(s string) (OnStatus, error) {
-	const want = "want statuses from 300 to 599 with dead, such as 404:dead,422:dead"
+	const want = "want statuses from 300 to 599 with dead or pause, such as 401:pause,404:dead"
 	rules := OnStatus{}
 	for entry := range strings.SplitSeq(s, ",") {
 		status, action, ok := strings.Cut(strings.TrimSpace(entry), ":")
@@ -33,7 +34,7 @@ func ParseOnStatus(s string) (OnStatus, error) {
 			return nil, fmt.Errorf("%d is a success, which ACK accepts or not; %s", code, want)
 		case code < 300 || code > 599:
 			return nil, fmt.Errorf("%d is not a status; %s", code, want)
-		case Action(action) != ActionDead:
+		case Action(action) != ActionDead && Action(action) != ActionPause:
 			return nil, fmt.Errorf("%.40q is not an action; %s", action, want)
 		case again:
 			return nil, fmt.Errorf("%d is given twice; want each status once", code)
@@ -44,6 +45,9 @@ func ParseOnStatus(s string) (OnStatus, error) {
 
 	return rules, nil
 }
+
+// Pauses reports whether an answer can pause its receiver.
+func (o OnStatus) Pauses() bool { return slices.Contains(slices.Collect(maps.Values(o)), ActionPause) }
 
 // String returns the form that ParseOnStatus parses, sorted by status.
 func (o OnStatus) String() string {

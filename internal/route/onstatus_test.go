@@ -6,8 +6,8 @@ import (
 )
 
 func TestParseOnStatus(t *testing.T) {
-	got, err := ParseOnStatus("422:dead, 404:dead")
-	if err != nil || got.String() != "404:dead,422:dead" || got[404] != ActionDead || got[500] != "" {
+	got, err := ParseOnStatus("422:dead, 404:pause")
+	if err != nil || got.String() != "404:pause,422:dead" || !got.Pauses() || got[422] != ActionDead || got[500] != "" {
 		t.Errorf("%v, %v", got, err)
 	}
 	for value, want := range map[string]string{

@@ -127,6 +127,9 @@ func (r *Route) MaxAttempts(n *notice.Notice) int {
 	return n.MaxAttempts(r.Ladder)
 }
 
+// Rules reports whether a setting of the route can pause a receiver.
+func (r *Route) Rules() bool { return r.OnStatus.Pauses() }
+
 // Acknowledgement names the event that acknowledges a delivery: the rule for an answer, a consumer's report
 // or, for a target that does not answer, the push or the log line.
 func (r *Route) Acknowledgement() string {

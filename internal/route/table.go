@@ -113,6 +113,22 @@ func (t *Table) Prefix(prefix string) *Route { return (*t.spans.Load())[prefix] 
 // Configured returns the configured route with exactly that prefix, or nil.
 func (t *Table) Configured(prefix string) *Route { return t.own[prefix] }
 
+// Above returns the configured route with the longest prefix that is p or covers it; nil = none.
+func (t *Table) Above(p string) *Route {
+	for {
+		if r := t.own[p]; r != nil {
+			return r
+		}
+
+		end := strings.LastIndexByte(p, ':')
+		if end < 0 {
+			return nil
+		}
+
+		p = p[:end]
+	}
+}
+
 // Serves reports whether this instance handles the notices under a prefix.
 func (t *Table) Serves(prefix string) bool {
 	r := t.Prefix(prefix)

@@ -169,13 +169,16 @@ type ReceiverChange struct {
 	//	entry  {"at":1750000000000,"client":"shop","until":1750000060000}
 	//	Value                                     ,"until":1750000060000}
 	Value string
-	// Expected, if not empty, is the stored entry. If the stored one differs, nothing is written.
+	// Expected, if not empty, is the stored entry, or NoReceiver. If the stored one differs, nothing is written.
 	Expected string
 	// Client makes the entry, if it is new. It is empty if no client is configured.
 	Client string
 	// Most is how many entries the client may have made; 0 = MaxReceivers.
 	Most int
 }
+
+// NoReceiver is the expectation that no entry is stored.
+const NoReceiver = "-"
 
 // noClient takes the place of the client's name if no client is configured. No client can have this name.
 const noClient = "-"

@@ -27,7 +27,8 @@ const mostHolds = 10
 // holdRow is a paused or limited receiver.
 type holdRow struct {
 	holdForm
-	Until   stamp // the end of the pause
+	Until   stamp  // the end of the pause
+	Rule    string // that has made the pause; empty = a client has
 	Held    string
 	Limited bool
 	May     bool
@@ -69,7 +70,7 @@ func (p *Pages) holdsOf(b *problems.Board, v Visitor, receiver string) (rows []h
 	list := holdList{p: p, visitor: v, receiver: receiver, by: map[receivers.Receiver]*holdRow{}}
 	for _, pause := range b.Holds.Pauses() {
 		if row := list.row(pause.Receiver); row != nil && pause.Active(b.At) {
-			row.Paused, row.Until, row.Held = true, p.stamp(pause.Until), "–"
+			row.Paused, row.Until, row.Rule, row.Held = true, p.stamp(pause.Until), pause.Rule, "–"
 			if n, counted := b.Held[pause.String()]; counted {
 				row.Held = number(n)
 			}
@@ -135,7 +136,7 @@ func (h *hostRow) addHold(p *Pages, b *problems.Board, v Visitor) {
 	}
 
 	if pause := b.Holds.Held(h.Prefix+":x", h.Host, "", b.At); pause != nil {
-		h.Paused, h.PausedUntil = true, p.stamp(pause.Until)
+		h.Paused, h.PausedUntil, h.PausedBy = true, p.stamp(pause.Until), pause.Rule
 	}
 
 	rate, concurrency := b.Holds.Limit(h.Prefix, h.Host)
@@ -180,9 +181,9 @@ func (p *Pages) receiverOf(r *http.Request, v Visitor) (receivers.Receiver, erro
 	host := field(r, "host")
 	var err error
 	switch {
-	case (host == "") == (x.Audience == ""):
-		return x, unchanged(say("Set a host or an audience, one of them."))
-	case host == "" && notice.CheckAudience(x.Audience) != nil:
+	case host == "" && x.Audience == "":
+		return x, unchanged(say("Set a host, an audience, or both."))
+	case x.Audience != "" && notice.CheckAudience(x.Audience) != nil:
 		return x, unchanged(say("Not an audience."))
 	case x.Prefix != "" && keys.CheckPrefix(x.Prefix) != nil:
 		return x, unchanged(say("Not a prefix: use app, app:module or app:module:type."))
@@ -275,7 +276,7 @@ func (p *Pages) limitReceiver(w http.ResponseWriter, r *http.Request, v Visitor)
 		}
 	}
 
-	if x.Host == "" {
+	if x.Host == "" || x.Audience != "" {
 		return unchanged(say("Only hosts can be limited."))
 	}
 

@@ -163,7 +163,7 @@ func TestPagesRefuseWrongPauses(t *testing.T) {
 	s := newSite(t)
 	before := s.engine.Changes()
 	for _, c := range []struct{ action, fields, says string }{
-		{"pause", "", "Set a host or an audience"}, {"resume", "host=a.example&audience=m17", "Set a host or an audience"},
+		{"pause", "", "Set a host, an audience, or both"}, {"resume", "host=a.example&audience=a b", "Not an audience"},
 		{"pause", "host=https://a.example/x", "Not a host"}, {"pause", "host=a.example:0", "Not a host"},
 		{"pause", "audience=a b", "Not an audience"},
 		{"pause", "host=a.example&prefix=a:b:c:d", "Not a prefix"}, {"pause", "host=a.example&until=-1h", "not in the future"},

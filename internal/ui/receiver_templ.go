@@ -352,7 +352,7 @@ func receiverOnRoute(r receiverOfRoute) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = pausedBadge(r.PausedUntil).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = pausedBadge(r.PausedUntil, r.PausedBy).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

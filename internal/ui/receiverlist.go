@@ -33,6 +33,7 @@ type hostRow struct {
 	// Paused and the limits apply to the receiver, whoever has set them; a limit of 0 is none.
 	Paused           bool
 	PausedUntil      stamp
+	PausedBy         string // the rule; empty = a client
 	LimitRate        string
 	LimitConcurrency int
 	MayHold          bool // the visitor may pause and limit it

@@ -850,7 +850,7 @@ func receiverHost(h hostRow) templ.Component {
 			}
 		}
 		if h.Paused {
-			templ_7745c5c3_Err = pausedBadge(h.PausedUntil).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = pausedBadge(h.PausedUntil, h.PausedBy).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -1,6 +1,6 @@
 -- Sets or deletes one entry of the hash of paused receivers and limits.
 -- KEYS  1 receivers
--- ARGV  1 field  2 the value after its time, or "" = delete  3 maximum number of entries  4 the value that the caller read, "" = any
+-- ARGV  1 field  2 the value after its time, or "" = delete  3 maximum number of entries  4 the value that the caller read, "" = any, "-" = none
 --       5 the client that makes the entry, "-" = no client is configured  6 maximum number of entries that it has made
 -- Reply {1, version before, version, value} the change was made; {0} there are too many entries, {-2} the client has made too many,
 --       {-1} the entry has another value: nothing was written
@@ -11,7 +11,7 @@
 local call = redis.call
 local t = call('TIME')
 local old = call('HGET', KEYS[1], ARGV[1])
-if ARGV[4] ~= '' and old ~= ARGV[4] then return {-1} end
+if ARGV[4] ~= '' and (old or '-') ~= ARGV[4] then return {-1} end
 
 local before = call('HGET', KEYS[1], '#') or '0'
 local all = tonumber(call('HGET', KEYS[1], '##') or call('HLEN', KEYS[1]) - call('HEXISTS', KEYS[1], '#'))
