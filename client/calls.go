@@ -435,8 +435,10 @@ type Route struct {
 
 	TargetKey string `json:"target_key"`
 	Ack       string `json:"ack"`
-	OnStatus  string `json:"on_status"`
 	TimeoutMS int64  `json:"timeout_ms"`
+
+	OnStatus   string `json:"on_status"`   // 401:pause,404:dead; empty = no rule
+	PauseAfter string `json:"pause_after"` // of failures; empty = never
 }
 
 // Routes lists the routes.

@@ -23,6 +23,7 @@ type Route struct {
 	Summary     string   `json:"summary" example:"9 retries over 25h13m15s"`
 	Ack         string   `json:"ack" example:"2xx" doc:"The acknowledgement of a delivery: a rule of ACK, report, or push or log line for a target that does not answer."`
 	OnStatus    string   `json:"on_status,omitempty" doc:"The consequences of answers that do not acknowledge, by status." example:"401:pause,404:dead"`
+	PauseAfter  string   `json:"pause_after,omitempty" doc:"The time of failures without a success after which a receiver is paused. Absent: never." example:"24h"`
 	TimeoutMS   int64    `json:"timeout_ms"`
 	Concurrency int      `json:"concurrency"`
 	Expires     string   `json:"expires,omitempty" doc:"The time after due in which a notice without an expires of its own may be sent. Absent: it does not expire." example:"1h"`
@@ -52,6 +53,10 @@ func viewRoute(r *route.Route) Route {
 
 	for _, scheme := range signing.Schemes {
 		v.Sign = append(v.Sign, string(scheme))
+	}
+
+	if r.PauseAfter > 0 {
+		v.PauseAfter = notice.Short(r.PauseAfter)
 	}
 
 	if r.Expires > 0 {

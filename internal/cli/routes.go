@@ -95,6 +95,7 @@ type routeView struct {
 	Target      string     `json:"target"`
 	Ack         string     `json:"ack"`
 	OnStatus    string     `json:"on_status,omitempty"`
+	PauseAfter  string     `json:"pause_after,omitempty"`
 	Timeout     string     `json:"timeout"`
 	Lease       string     `json:"lease"`
 	Jitter      float64    `json:"jitter"`
@@ -121,6 +122,10 @@ func viewRoute(r *route.Route) routeView {
 	signing := r.Signing()
 	if signing.Shared() {
 		v.SignPer = string(r.Signs())
+	}
+
+	if r.PauseAfter > 0 {
+		v.PauseAfter = notice.Short(r.PauseAfter)
 	}
 
 	if r.Expires > 0 {
@@ -198,6 +203,10 @@ func (a *command) sayRoute(r *route.Route) {
 
 	if v.OnStatus != "" {
 		detail += ", on status " + v.OnStatus
+	}
+
+	if v.PauseAfter != "" {
+		detail += ", receivers paused after " + v.PauseAfter + " of failures"
 	}
 
 	if len(v.Sign) > 0 {

@@ -448,6 +448,10 @@ func describe(rt *route.Route, whose string) string {
 			fmt.Fprintf(&b, ", on status %s", rt.OnStatus)
 		}
 
+		if rt.PauseAfter > 0 {
+			fmt.Fprintf(&b, ", a receiver paused after %s of failures", notice.Short(rt.PauseAfter))
+		}
+
 		b.WriteString(", " + rt.SignedText())
 		if rt.OAuth2 != nil {
 			fmt.Fprintf(&b, ", with access tokens from %s", rt.OAuth2.TokenURL.Hostname())

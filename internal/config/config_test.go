@@ -281,6 +281,7 @@ func TestLoadRejectsWrongValue(t *testing.T) {
 		{"ROUTE_ORDERS_ON_DEAD_BODY=include", "needs NOTIFIER_ROUTE_ORDERS_ON_DEAD"},
 		{"ROUTE_ORDERS_ON_DOWN=10m", "needs NOTIFIER_ROUTE_ORDERS_ON_DEAD"},
 		{"ROUTE_ORDERS_ON_DEAD_BODY=yes", "want none or include"},
+		{"ROUTE_ORDERS_PAUSE_AFTER=10s", "1m"},
 		{"ROUTE_ORDERS_ON_STATUS=204:dead", "204 is a success, which ACK accepts or not; want statuses from 300 to 599"},
 		{"ROUTE_ORDERS_ON_STATUS=404:dead,404:dead", "is given twice"},
 		{"ROUTE_ORDERS_ACK=report", "is for the targets list: and stream:"},

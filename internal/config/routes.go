@@ -369,8 +369,12 @@ func (rr *routeReader) calls() {
 	rr.certificates()
 }
 
-// onStatus reads the consequences of answers.
+// onStatus reads the consequences of answers, and of failures that last.
 func (rr *routeReader) onStatus() {
+	if rr.raw.PauseAfter != "" {
+		rr.rt.PauseAfter = rr.durationAs(rr.prefix+"PAUSE_AFTER", rr.raw.PauseAfter, time.Minute, 7*24*time.Hour)
+	}
+
 	if rr.raw.OnStatus == "" {
 		return
 	}
@@ -404,9 +408,10 @@ func (rr *routeReader) noCalls() {
 		"OAUTH2_AUDIENCE": raw.OAuth2Audience != "", "SIGN_PER": raw.SignPer != "", "HEADERS_TO": raw.HeadersTo != "",
 		"ALLOW": raw.Allow != "", "CA_FILE": raw.CAFile != "", "CERT_FILE": raw.CertFile != "", "KEY_FILE": raw.KeyFile != "",
 		"PROXY": raw.Proxy != "", "HTTP": raw.HTTP != "", "TLS": raw.TLS != "", "HOST_CONCURRENCY": raw.HostConcurrency != "",
-		"ON_STATUS":  raw.OnStatus != "",
-		"METHOD":     rt.Method != "POST",
-		"HTTPS_ONLY": rt.HTTPSOnly} {
+		"PAUSE_AFTER": raw.PauseAfter != "",
+		"ON_STATUS":   raw.OnStatus != "",
+		"METHOD":      rt.Method != "POST",
+		"HTTPS_ONLY":  rt.HTTPSOnly} {
 		if set {
 			rr.bad(name, "", "is for HTTP targets; the target of this route is "+string(rt.Target.Kind)+". Remove it")
 		}

@@ -77,6 +77,7 @@ type routeVars struct {
 	Timeout            string `env:"TIMEOUT" shown:"10s"`
 	Ack                string `env:"ACK" shown:"2xx"`
 	OnStatus           string `env:"ON_STATUS"`
+	PauseAfter         string `env:"PAUSE_AFTER" shown:"never"`
 	Concurrency        string `env:"CONCURRENCY, default=64"`
 	HostConcurrency    string `env:"HOST_CONCURRENCY" shown:"16, or CONCURRENCY if that is less"`
 	Rate               string `env:"RATE"`
@@ -229,6 +230,8 @@ var texts = map[string]string{
 		"For lists and streams: `report` (the consumer reports within the timeout); if unset, the push acknowledges.",
 	"ROUTE_<NAME>_ON_STATUS": "The consequence of answers that do not acknowledge, by status: `401:pause,404:dead`. `dead`: the notice gets " +
 		"no further attempt. `pause`: its receiver is paused after three such answers in a row. " +
+		"See [rules for answers](callbacks.md#rules-for-answers).",
+	"ROUTE_<NAME>_PAUSE_AFTER": "How long a receiver fails without a success until it is paused, `1m` to `168h`. " +
 		"See [rules for answers](callbacks.md#rules-for-answers).",
 	"ROUTE_<NAME>_CONCURRENCY": "Maximum number of the route's handlers that run at the same time in this process.",
 	"ROUTE_<NAME>_HOST_CONCURRENCY": "Maximum number of simultaneous calls to one receiver (host and port), of all instances together " +

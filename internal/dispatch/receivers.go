@@ -42,6 +42,9 @@ func (e *finished) judge(u *receivers.Rules, r *route.Route) {
 		return
 	}
 
-	u.Answered(r, e.Claim.Notice, e.result.Host, receivers.Attempt{At: e.at.Add(e.took), Failed: e.outcome() != notice.OutcomeDelivered,
-		Status: e.result.Status})
+	a := receivers.Attempt{At: e.at.Add(e.took), Failed: e.outcome() != notice.OutcomeDelivered, Status: e.result.Status}
+	u.Answered(r, e.Claim.Notice, e.result.Host, a)
+	if e.outcome() != notice.OutcomeDeferred {
+		u.Observe(r, e.Claim.Notice, e.result.Host, a)
+	}
 }

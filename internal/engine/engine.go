@@ -200,13 +200,14 @@ func New(o Options) *Engine {
 	e.store = e.newStore()
 	e.holds = receivers.NewHolds(e.store.Layout)
 	e.holds.Owners = o.Owners
-	e.rules = receivers.NewRules(receivers.RulesOptions{Holds: e.holds, Author: e.maker, Paused: e.pausedByRule, Logger: o.Logger})
 
 	e.ledger, e.settings = newLedger(o.Routes, o.Metrics), settingsOf(o.Routes)
 	e.fleet, e.wrong = e.newFleet()
 	e.assignment = fleet.NewAssignment(fleet.AssignmentOptions{Fleet: e.fleet, Routes: o.Routes, Space: e.store.Space(), Limits: o.Hosts,
 		Concurrency: o.Concurrency, Cluster: o.Conn.Masters != nil, Sweeper: e.sweepers, Logger: o.Logger})
 
+	e.rules = receivers.NewRules(receivers.RulesOptions{Holds: e.holds, Health: &receivers.HealthStore{Wire: e.store.Wire(), Rules: true},
+		Routes: o.Routes, Mine: e.assignment, Author: e.maker, Paused: e.pausedByRule, Logger: o.Logger})
 	e.newParts()
 	e.hub = tracing.NewHub(tracing.HubOptions{Store: tracing.NewTapStore(e.store.Wire()), Instances: e.alive, Share: e.share(tracing.MaxOfAll),
 		Observer: o.Metrics, Logger: o.Logger})

@@ -21,10 +21,13 @@ import (
 type answering struct {
 	*got
 	mu     sync.Mutex
-	status map[string]int
+	status map[string]int // negative: no answer
+	flaky  string         // a host that refuses the first attempt of each notice
 }
 
-func newAnswering(status map[string]int) *answering { return &answering{got: newGot(10_000), status: status} }
+func newAnswering(status map[string]int) *answering {
+	return &answering{got: newGot(10_000), status: status}
+}
 
 func (a *answering) set(host string, status int) {
 	a.mu.Lock()
@@ -39,7 +42,12 @@ func (a *answering) Handle(ctx context.Context, r *route.Route, n *notice.Notice
 	a.mu.Unlock()
 	a.got.Handle(ctx, r, n)
 	res := notice.DeliveredResult(200)
-	if status != 0 {
+	if host != "" && host == a.flaky && n.AttemptsMade == 0 {
+		status = 500
+	}
+	if status < 0 {
+		res = notice.RetryResult(notice.ReasonConnect, "no")
+	} else if status > 0 {
 		res = notice.RetryResult(notice.ReasonStatus4xx, "no")
 		res.Status = status
 	}
@@ -201,7 +209,8 @@ func TestHookLearnsOnceOfPauseByRule(t *testing.T) {
 		r.OnDead, r.OnDown = hook, time.Hour
 		return []*route.Route{r, hook}
 	}
-	x, y := start(t, srv, a, nil, routes()...), start(t, srv, a, nil, routes()...)
+	window := func(o *Options) { o.RepeatWindow, o.RepeatBytes = time.Hour, 1<<20 }
+	x, y := start(t, srv, a, window, routes()...), start(t, srv, a, window, routes()...)
 	x.put(t, 40, func(i int) store.Request { return to(key(i), "down.example") })
 	eventually(t, "the receiver is paused", func() bool { return len(y.pauses(t)) == 1 })
 	var at time.Time
@@ -227,5 +236,41 @@ func TestHookLearnsOnceOfPauseByRule(t *testing.T) {
 	list = slices.DeleteFunc(list, func(e audit.Entry) bool { return e.Action == audit.Settings })
 	if err != nil || len(list) != 1 || list[0].Count != 1 {
 		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// A receiver that fails for PAUSE_AFTER without a success is paused, without an answer too, by one of two instances. One that has
+// answered between is not. After a resume, its health begins anew.
+func TestReceiverThatFailsTooLongIsPaused(t *testing.T) {
+	t.Parallel()
+	srv, a := testkit.SharedRedis(t), newAnswering(map[string]int{"down.example:443": -1})
+	a.flaky = "flaky.example:443"
+	routes := func() *route.Route {
+		r := ruled("r", "app1")
+		r.Ladder, r.OnStatus, r.PauseAfter = notice.Ladder{200 * time.Millisecond, 200 * time.Millisecond, time.Hour}, nil, 150*time.Millisecond
+		return r
+	}
+	x, y := start(t, srv, a, nil, routes()), start(t, srv, a, nil, routes())
+	x.one(t, key(1), "flaky.example", "m1")
+	x.until(t, key(1), notice.Delivered)
+	x.one(t, key(2), "down.example", "m1")
+	down := receivers.Receiver{Prefix: "app1", Host: "down.example:443", Audience: "m1"}
+	eventually(t, "the receiver is paused", func() bool {
+		p := y.holds.Table().Held(key(3), "down.example:443", "m1", time.Now())
+		return p != nil && p.String() == down.String() && p.Rule == "PAUSE_AFTER 150ms"
+	})
+	if list := x.pauses(t); len(list) != 1 {
+		t.Errorf("%v", list)
+	}
+	health := &receivers.HealthStore{Wire: x.store.Wire(), Rules: true}
+	eventually(t, "its health begins anew", func() bool {
+		list, err := health.Read(t.Context(), []string{"app1"})
+		return err == nil && !slices.ContainsFunc(list[0].Receivers, func(h receivers.Health) bool { return h.Name == down.String() })
+	})
+	if _, err := y.ResumeReceiver(t.Context(), down, 0); err != nil {
+		t.Fatal(err)
+	}
+	if list := x.pauses(t); len(list) != 0 {
+		t.Errorf("%v", list)
 	}
 }

@@ -306,6 +306,9 @@ func (s Space) HealthDay(prefix string) string { return s.Namespace + ":{health}
 // HealthDown is the hash of the outages of which the route's hook is told. It has the slot of Health.
 func (s Space) HealthDown(prefix string) string { return s.Namespace + ":{health}down:" + prefix }
 
+// HealthRules is the hash of the health of receivers as PAUSE_AFTER judges it. It has the slot of Health.
+func (s Space) HealthRules(prefix string) string { return s.Namespace + ":{health}rules:" + prefix }
+
 // HealthCauses is the hash of the causes of which a hook's team is told. It has the slot of Health.
 func (s Space) HealthCauses(hook string) string { return s.Namespace + ":{health}causes:" + hook }
 

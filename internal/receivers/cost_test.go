@@ -16,7 +16,7 @@ import (
 // second: at most 1 % of its time.
 func TestFailingReceiversCostLittle(t *testing.T) {
 	srv := testkit.StartRedis(t)
-	s := &HealthStore{wire.New(wire.Options{Client: srv.Client()})}
+	s := &HealthStore{Wire: wire.New(wire.Options{Client: srv.Client()})}
 	i := &instance{t, s, NewTracker(), time.Now().Add(-time.Hour)}
 	for n := range mostReceivers {
 		i.fails(fmt.Sprintf("host-%d.shop.example:443", n), 1)

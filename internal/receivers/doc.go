@@ -38,6 +38,14 @@
 // the hash cannot be read, an instance uses the pauses and limits that it has read last. Before it has read those for a
 // shard (a part of the notices), it claims no notices of HTTP routes there.
 //
+// # Rules
+//
+// A route can pause receivers by rule ([Rules]): after three answers in a row with certain statuses, or after a time of
+// failures without a success. Each instance counts the answers that it gets. The failures of all instances are merged in one more
+// hash per route (keys.Space.HealthRules), as above. A pause by rule is made with a comparison in Redis, only if the receiver has
+// no pause, so one instance of all makes it. Its prefix alone does not decide which notices it holds: [Holds.Ruled] does,
+// so that it holds none of a longer route or of a narrower client.
+//
 // # Holding
 //
 // A notice is claimed before its receiver is known. If the receiver is paused, package dispatch starts no attempt. It

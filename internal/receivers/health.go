@@ -81,7 +81,24 @@ func (r *RouteHealth) Failing(since time.Time) (n int) {
 }
 
 // HealthStore reads and writes the hashes. Its methods are safe for concurrent use.
-type HealthStore struct{ Wire *wire.Client }
+type HealthStore struct {
+	Wire *wire.Client
+	// Rules selects the hashes for PAUSE_AFTER, which have no attempts by hour.
+	Rules bool
+}
+
+// key returns the hash of a route.
+func (s *HealthStore) key(prefix string) string {
+	if s.Rules {
+		return s.Wire.Space.HealthRules(prefix)
+	}
+	return s.Wire.Space.Health(prefix)
+}
+
+// Forget removes a receiver.
+func (s *HealthStore) Forget(ctx context.Context, prefix, receiver string) error {
+	return s.Wire.Wrapped(mergeScript.Op, s.Wire.Redis.HDel(ctx, s.key(prefix), receiver).Err())
+}
 
 // Write writes changes of a Tracker in one round trip: those of receivers that began or ceased to fail, then some of the
 // others. The rest, and what could not be written, is written by the next call.
@@ -96,6 +113,12 @@ func (s *HealthStore) WriteAll(ctx context.Context, t *Tracker) error {
 
 func (s *HealthStore) write(ctx context.Context, t *Tracker, list []change) error {
 	slices.SortStableFunc(list, func(a, b change) int { return cmp.Compare(a.prefix, b.prefix) })
+	for i := range list {
+		if s.Rules {
+			list[i].seen.hour, list[i].seen.answers = tally{}, nil
+		}
+	}
+
 	var parts [][]change
 	for i := 0; i < len(list); {
 		n := 1
@@ -110,7 +133,7 @@ func (s *HealthStore) write(ctx context.Context, t *Tracker, list []change) erro
 	calls := make([]wire.Call, len(parts))
 	for i, part := range parts {
 		prefix := part[0].prefix
-		calls[i] = wire.Call{Keys: []string{s.Wire.Space.Health(prefix), s.Wire.Space.HealthDay(prefix)}, Args: mergeArgs(part)}
+		calls[i] = wire.Call{Keys: []string{s.key(prefix), s.Wire.Space.HealthDay(prefix)}, Args: mergeArgs(part)}
 	}
 
 	var failed error
@@ -167,7 +190,7 @@ func (s *HealthStore) Read(ctx context.Context, prefixes []string) ([]RouteHealt
 	replies := make([]*redis.MapStringStringCmd, len(prefixes))
 	if _, err := s.Wire.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, prefix := range prefixes {
-			replies[i] = p.HGetAll(ctx, s.Wire.Space.Health(prefix))
+			replies[i] = p.HGetAll(ctx, s.key(prefix))
 		}
 		return nil
 	}); err != nil {
@@ -280,6 +303,9 @@ func (s *HealthStore) Copy(ctx context.Context, far *HealthStore, prefixes []str
 			return err
 		}
 		if err := s.copyHash(ctx, far, s.Wire.Space.HealthDown(prefix), far.Wire.Space.HealthDown(prefix)); err != nil {
+			return err
+		}
+		if err := s.copyHash(ctx, far, s.Wire.Space.HealthRules(prefix), far.Wire.Space.HealthRules(prefix)); err != nil {
 			return err
 		}
 		if err := s.copyHash(ctx, far, s.Wire.Space.HealthCauses(prefix), far.Wire.Space.HealthCauses(prefix)); err != nil {

@@ -17,7 +17,7 @@ const prefix = "shop:paid"
 func newStore(t *testing.T) (*HealthStore, *testkit.Redis) {
 	t.Helper()
 	srv := testkit.SharedRedis(t)
-	return &HealthStore{wire.New(wire.Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace()}})}, srv
+	return &HealthStore{Wire: wire.New(wire.Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace()}})}, srv
 }
 
 // instance is a Tracker with the times of its attempts in seconds after base.

@@ -25,8 +25,10 @@ const (
 	mostRows = 4096
 	// rulesEvery is the interval of passes.
 	rulesEvery = time.Second
-	// fullEvery is how often a client without room for a pause is logged.
+	// fullEvery is how often a pause of a client without room is tried, and logged.
 	fullEvery = time.Minute
+	// lastFor is how long the last write may take.
+	lastFor = 3 * time.Second
 )
 
 // Owner is a client that schedules notices, and the prefix of its keys.
@@ -37,17 +39,24 @@ type Owner struct{ Name, Prefix string }
 // the longest prefix owns the notice; client is empty if there is none.
 func (h *Holds) Ruled(r *route.Route, n *notice.Notice, host string) (x Receiver, client string) {
 	x = Receiver{Prefix: r.Prefix, Host: host, Audience: n.Audience}
+	o := h.owner(n.Key)
+	if len(o.Prefix) > len(r.Prefix) {
+		x.Prefix = o.Prefix
+	}
+
+	return x, o.Name
+}
+
+// owner returns the client with the longest prefix that is that of a key, or of another prefix.
+func (h *Holds) owner(key string) (owner Owner) {
 	longest := -1
 	for _, o := range h.Owners {
-		if keys.HasPrefix(n.Key, o.Prefix) && len(o.Prefix) > longest {
-			longest, client = len(o.Prefix), o.Name
-			if longest > len(r.Prefix) {
-				x.Prefix = o.Prefix
-			}
+		if (keys.HasPrefix(key, o.Prefix) || key == o.Prefix) && len(o.Prefix) > longest {
+			longest, owner = len(o.Prefix), o
 		}
 	}
 
-	return x, client
+	return owner
 }
 
 // PauseByRule pauses a receiver until it is resumed. It reports false if the receiver is paused already.
@@ -109,6 +118,10 @@ func (p *Pause) value() value {
 // RulesOptions configure [Rules].
 type RulesOptions struct {
 	Holds *Holds
+	// Health has the health for PAUSE_AFTER.
+	Health *HealthStore
+	Routes *route.Table
+	Mine   Mine // may be nil if this is the only instance
 	// Author returns the share of a client.
 	Author func(client string) Author
 	// Paused is called after a pause by this instance.
@@ -118,9 +131,11 @@ type RulesOptions struct {
 
 // Rules pauses receivers by the settings of their routes. Every instance runs one. It is safe for concurrent use.
 type Rules struct {
-	o    RulesOptions
-	wake chan struct{} // has one entry after a change of due
-	full time.Time     // when a client without room was logged
+	o       RulesOptions
+	tracker *Tracker             // of routes with PAUSE_AFTER
+	wake    chan struct{}        // has one entry after a change of due
+	full    map[string]time.Time // by client: when it had no room for a pause
+	passes  int
 
 	mu   sync.Mutex
 	rows map[Receiver][]string // the keys of the notices with the last answers
@@ -132,7 +147,20 @@ type verdict struct{ rule, client string }
 
 // NewRules returns Rules. Run starts it.
 func NewRules(o RulesOptions) *Rules {
-	return &Rules{o: o, wake: make(chan struct{}, 1), rows: map[Receiver][]string{}, due: map[Receiver]verdict{}}
+	return &Rules{o: o, tracker: NewTracker(), wake: make(chan struct{}, 1),
+		rows: map[Receiver][]string{}, due: map[Receiver]verdict{}, full: map[string]time.Time{}}
+}
+
+// Observe adds an attempt for PAUSE_AFTER. A nil Rules drops it.
+func (u *Rules) Observe(r *route.Route, n *notice.Notice, host string, a Attempt) {
+	if u == nil || host == "" || r.PauseAfter == 0 {
+		return
+	}
+
+	x, _ := u.o.Holds.Ruled(r, n, host)
+	if _, _, held := u.o.Holds.Held(r, n, a.At); !held { // else a call that began before the pause, or a probe
+		u.tracker.Observe(r.Prefix, x.String(), a)
+	}
 }
 
 // Answered counts an answer of a host with its port to a notice of a route. A nil Rules drops it.
@@ -182,7 +210,7 @@ func (u *Rules) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return nil
+			return u.last(ctx)
 		case <-u.wake:
 			timer.Stop()
 		case <-timer.C:
@@ -198,6 +226,67 @@ func (u *Rules) Run(ctx context.Context) error {
 	}
 }
 
+// last writes what was observed since the last pass.
+func (u *Rules) last(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastFor)
+	defer cancel()
+	if err := u.o.Health.WriteAll(ctx, u.tracker); err != nil {
+		u.o.Logger.Debug("cannot write the health of receivers for PAUSE_AFTER", zap.Error(err))
+	}
+
+	return nil
+}
+
+// after pauses the receivers of the routes of this instance that fail for the duration PAUSE_AFTER; of all routes if all is true.
+func (u *Rules) after(ctx context.Context, all bool) error {
+	if u.tracker.Changed() {
+		if err := u.o.Holds.layout.Known(ctx); err != nil { // another Redis answers, with another layout
+			return err
+		}
+	}
+
+	failed := []error{u.o.Health.Write(ctx, u.tracker)}
+	for _, r := range u.o.Routes.All() {
+		at := u.o.Health.Wire.Space.Partition(r.Prefix, r.Prefix)
+		if r.PauseAfter > 0 && (all || u.o.Mine == nil || u.o.Mine.Tidies(at)) {
+			failed = append(failed, u.afterOf(ctx, r))
+		}
+	}
+
+	if all {
+		failed = append(failed, u.o.Health.Sync(ctx, u.tracker))
+	}
+
+	return errors.Join(failed...)
+}
+
+// afterOf pauses receivers of a route whose last attempt failed, the duration after the first failure since the last success.
+// Their health begins anew, so that it does not pause them again after a resume.
+func (u *Rules) afterOf(ctx context.Context, r *route.Route) error {
+	list, err := u.o.Health.Read(ctx, []string{r.Prefix})
+	if err != nil {
+		return err
+	}
+
+	var failed []error
+	for _, x := range list[0].Receivers {
+		p, _ := readEntry(x.Name, "{}")
+		if p == nil || !x.Failing() || x.LastAttempt.Sub(x.Since) < r.PauseAfter {
+			continue
+		}
+
+		v := verdict{"PAUSE_AFTER " + notice.Short(r.PauseAfter), u.o.Holds.owner(p.Prefix).Name}
+		room, err := u.pause(ctx, p.Receiver, v)
+		if err == nil && room {
+			err = u.o.Health.Forget(ctx, r.Prefix, x.Name)
+		}
+
+		failed = append(failed, err)
+	}
+
+	return errors.Join(failed...)
+}
+
 // pass makes the pauses that are due. Those that fail are made by the next pass.
 func (u *Rules) pass(ctx context.Context) error {
 	u.mu.Lock()
@@ -205,9 +294,10 @@ func (u *Rules) pass(ctx context.Context) error {
 	u.due = map[Receiver]verdict{}
 	u.mu.Unlock()
 
-	var failed []error
+	u.passes++
+	failed := []error{u.after(ctx, u.passes%allEvery == 0)}
 	for x, v := range due {
-		if err := u.pause(ctx, x, v); err != nil {
+		if _, err := u.pause(ctx, x, v); err != nil {
 			failed = append(failed, err)
 			u.mu.Lock()
 			u.due[x] = v
@@ -218,23 +308,26 @@ func (u *Rules) pass(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// pause makes a pause, unless the client has used up its share.
-func (u *Rules) pause(ctx context.Context, x Receiver, v verdict) error {
+// pause makes a pause. It reports false if the client has used up its share.
+func (u *Rules) pause(ctx context.Context, x Receiver, v verdict) (room bool, err error) {
+	if time.Since(u.full[v.client]) < fullEvery {
+		return false, nil
+	}
+
 	done, err := u.o.Holds.PauseByRule(ctx, u.o.Author(v.client), x, v.rule)
 	var full *store.FullError
 	switch {
 	case errors.As(err, &full):
-		if now := time.Now(); now.Sub(u.full) >= fullEvery {
-			u.full = now
-			u.o.Logger.Warn("cannot pause a receiver by rule, calling it on", zap.String("receiver", x.String()), zap.Error(err))
-		}
+		u.full[v.client] = time.Now()
+		u.o.Logger.Warn("cannot pause a receiver by rule, calling it on", zap.String("receiver", x.String()), zap.Error(err))
+		return false, nil
 	case err != nil:
-		return err
+		return true, err
 	case done:
 		u.o.Logger.Warn("receiver paused by rule, holding its notices", zap.String("prefix", x.Prefix), zap.String("receiver", x.Host),
 			zap.String("audience", x.Audience), zap.String("rule", v.rule))
 		u.o.Paused(ctx, x, v.rule)
 	}
 
-	return nil
+	return true, nil
 }

@@ -95,6 +95,7 @@ func (r *Route) settings(add func(name, value string, hidden bool)) {
 	d.add("timeout", r.Timeout.String())
 	d.add("ack", r.Ack.String())
 	d.add("on status", r.OnStatus.String())
+	d.number("pause after", r.PauseAfter.Seconds())
 	d.number("host concurrency", float64(r.HostConcurrency))
 	d.number("rate", r.Rate)
 	d.number("secrets", float64(len(r.Secrets)))

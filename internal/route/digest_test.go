@@ -41,6 +41,7 @@ func TestDigestDistinguishesConfigurations(t *testing.T) {
 		"timeout":       func(r *Route) { r.Timeout++ },
 		"ack":           func(r *Route) { r.Ack = Ack{Kind: AckStatus, Status: []int{200}} },
 		"on status":     func(r *Route) { r.OnStatus = OnStatus{404: ActionDead} },
+		"pause after":   func(r *Route) { r.PauseAfter = time.Hour },
 		"host":          func(r *Route) { r.HostConcurrency = 8 },
 		"rate":          func(r *Route) { r.Rate = 50 },
 		"jitter":        func(r *Route) { r.Jitter = 0.1 },

@@ -75,7 +75,8 @@ type Route struct {
 	Expires         time.Duration // after the first due time, of notices that do not say when they expire; 0 = never
 	Timeout         time.Duration
 	Ack             Ack
-	OnStatus        OnStatus // of answers that do not acknowledge
+	OnStatus        OnStatus      // of answers that do not acknowledge
+	PauseAfter      time.Duration // of failures without a success, after which a receiver is paused; 0 = never
 	Concurrency     int
 	HostConcurrency int
 	Rate            float64 // per second; 0 = unlimited
@@ -128,7 +129,7 @@ func (r *Route) MaxAttempts(n *notice.Notice) int {
 }
 
 // Rules reports whether a setting of the route can pause a receiver.
-func (r *Route) Rules() bool { return r.OnStatus.Pauses() }
+func (r *Route) Rules() bool { return r.PauseAfter > 0 || r.OnStatus.Pauses() }
 
 // Acknowledgement names the event that acknowledges a delivery: the rule for an answer, a consumer's report
 // or, for a target that does not answer, the push or the log line.

@@ -149,6 +149,7 @@ func rowOf(rt *route.Route) routeRow {
 		text text
 	}{
 		{len(rt.OnStatus) > 0, say("on status `%s`", rt.OnStatus.String())},
+		{rt.PauseAfter > 0, say("receivers paused after %s of failures", rt.PauseAfter)},
 		{rt.DeadRetention > 0, say("dead letters removed after %s", rt.DeadRetention)},
 		{rt.DeadKeep > 0, say("at most %s dead letters", rt.DeadKeep)},
 		{rt.Adopt, say("adopts plain timers")}, {rt.HTTPSOnly, say("https only")}, {rt.Proxy != nil, say("proxy")},

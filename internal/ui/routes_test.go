@@ -26,6 +26,7 @@ func TestRoutesPageShowsDeadLetterHook(t *testing.T) {
 	hooked, plain, hook := *s.table.Name("orders"), *s.table.Name("fixed"), s.table.Name("other")
 	hooked.OnDead, hooked.OnDown, hooked.OnDeadBody = hook, 10*time.Minute, 1<<10
 	plain.OnDead = hook
+	plain.PauseAfter = 24 * time.Hour
 	plain.OnStatus = route.OnStatus{404: route.ActionDead}
 	list := []*route.Route{&hooked, &plain, hook}
 	var err error
@@ -35,6 +36,6 @@ func TestRoutesPageShowsDeadLetterHook(t *testing.T) {
 	s.engine = enginetest.New(t, s.table)
 	s.as(ui.Visitor{}).get("/ui/routes").is(200).says(
 		"dead-letter hook ON_DEAD : each dead letter, with its body, ON_DOWN : receivers that fail for 10m, to route other",
-		"dead-letter hook ON_DEAD : each dead letter, to route other", "on status 404:dead")
+		"dead-letter hook ON_DEAD : each dead letter, to route other", "on status 404:dead", "receivers paused after 1d of failures")
 	s.as(ui.Visitor{Prefix: "app1"}).get("/ui/routes").is(200).says("each dead letter, to another route").saysNot(">other<")
 }
