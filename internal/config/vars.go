@@ -229,7 +229,7 @@ var texts = map[string]string{
 		"(a field), `xml:return_code=SUCCESS` (a child of the root element). `body:success|ok` accepts several texts. " +
 		"For lists and streams: `report` (the consumer reports within the timeout); if unset, the push acknowledges.",
 	"ROUTE_<NAME>_ON_STATUS": "The consequence of answers that do not acknowledge, by status: `401:pause,404:dead`. `dead`: the notice gets " +
-		"no further attempt. `pause`: its receiver is paused after three such answers in a row. " +
+		"no further attempt. `pause`: its receiver is paused after three such answers in a row, and probed. " +
 		"See [rules for answers](callbacks.md#rules-for-answers).",
 	"ROUTE_<NAME>_PAUSE_AFTER": "How long a receiver fails without a success until it is paused, `1m` to `168h`. " +
 		"See [rules for answers](callbacks.md#rules-for-answers).",

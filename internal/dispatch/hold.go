@@ -15,7 +15,14 @@ func (q *routeQueue) hold(j job) bool {
 		return false
 	}
 
-	pause, until, ok := q.d.o.Holds.Held(q.r, c.Notice, now)
+	n := c.Notice
+	if c.Lapses > 0 { // interrupted attempts, which are counted later: a probe is not made again
+		counted := *n
+		counted.AttemptsMade += c.Lapses
+		n = &counted
+	}
+
+	pause, until, ok := q.d.o.Holds.Held(q.r, n, now)
 	if !ok {
 		return false
 	}

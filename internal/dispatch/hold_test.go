@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,7 @@ type paused map[string]time.Time
 
 func (p paused) Held(_ *route.Route, n *notice.Notice, _ time.Time) (string, time.Time, bool) {
 	until, ok := p[n.Key]
+	p[n.Key+" made "+strconv.Itoa(n.AttemptsMade)] = until
 	return "host/a.example/", until, ok
 }
 
@@ -59,6 +61,9 @@ func TestPausedReceiverGetsNoAttempt(t *testing.T) {
 			if counted := e.Claim.Key == lapsed; e.Claim.AttemptsMade != map[bool]int{true: 1}[counted] {
 				t.Errorf("%s: %d attempts", e.Claim.Key, e.Claim.AttemptsMade)
 			}
+		}
+		if _, ok := holds[lapsed+" made 1"]; !ok { // so that a probe that was interrupted is not made again
+			t.Errorf("the pause is asked without the interrupted attempt: %v", holds)
 		}
 		if held != 2 || len(d.Waiting("a").By) > 0 {
 			t.Errorf("%d are held, waiting %v", held, d.Waiting("a"))

@@ -43,6 +43,10 @@ func (e *finished) judge(u *receivers.Rules, r *route.Route) {
 	}
 
 	a := receivers.Attempt{At: e.at.Add(e.took), Failed: e.outcome() != notice.OutcomeDelivered, Status: e.result.Status}
+	if !a.Failed {
+		u.Delivered(r, e.Claim.Notice, e.result.Host, e.attempt)
+	}
+
 	u.Answered(r, e.Claim.Notice, e.result.Host, a)
 	if e.outcome() != notice.OutcomeDeferred {
 		u.Observe(r, e.Claim.Notice, e.result.Host, a)

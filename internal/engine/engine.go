@@ -207,7 +207,7 @@ func New(o Options) *Engine {
 		Concurrency: o.Concurrency, Cluster: o.Conn.Masters != nil, Sweeper: e.sweepers, Logger: o.Logger})
 
 	e.rules = receivers.NewRules(receivers.RulesOptions{Holds: e.holds, Health: &receivers.HealthStore{Wire: e.store.Wire(), Rules: true},
-		Routes: o.Routes, Mine: e.assignment, Author: e.maker, Paused: e.pausedByRule, Logger: o.Logger})
+		Routes: o.Routes, Mine: e.assignment, Author: e.maker, Changed: e.changedByRule, Find: e.Find, Logger: o.Logger})
 	e.newParts()
 	e.hub = tracing.NewHub(tracing.HubOptions{Store: tracing.NewTapStore(e.store.Wire()), Instances: e.alive, Share: e.share(tracing.MaxOfAll),
 		Observer: o.Metrics, Logger: o.Logger})

@@ -41,10 +41,15 @@ func (e *Engine) maker(client string) receivers.Author {
 	return receivers.Author{Client: client, Most: e.share(store.MaxReceivers)}
 }
 
-// pausedByRule adds a pause by rule to the audit.
-func (e *Engine) pausedByRule(ctx context.Context, r receivers.Receiver, rule string) {
-	audit.NewTrail(e, e.o.Logger).Note(ctx, audit.Entry{Client: audit.Rule, Via: audit.Rule, Address: e.o.Instance,
-		Action: audit.PauseReceiver, Prefix: r.Prefix, Result: audit.Done, Detail: r.String() + ": " + rule})
+// changedByRule adds a pause or resume by rule to the audit.
+func (e *Engine) changedByRule(ctx context.Context, r receivers.Receiver, rule string, resumed bool) {
+	entry := audit.Entry{Client: audit.Rule, Via: audit.Rule, Address: e.o.Instance, Action: audit.PauseReceiver, Prefix: r.Prefix,
+		Result: audit.Done, Detail: r.String() + ": " + rule}
+	if resumed {
+		entry.Action, entry.Detail = audit.ResumeReceiver, entry.Detail+", a probe was delivered"
+	}
+
+	audit.NewTrail(e, e.o.Logger).Note(ctx, entry)
 }
 
 // share returns the part of a bound that each configured client has to itself, so that no client can use up that of another.

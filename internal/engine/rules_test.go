@@ -274,3 +274,93 @@ func TestReceiverThatFailsTooLongIsPaused(t *testing.T) {
 		t.Errorf("%v", list)
 	}
 }
+
+// earlier moves the times of a pause by rule back, so that a probe is due.
+func (w *world) earlier(t *testing.T, r receivers.Receiver) {
+	t.Helper()
+	at := time.Now().Add(-11 * time.Minute).UnixMilli()
+	_, err := w.store.Layout.SetReceiver(t.Context(), store.ReceiverChange{Field: r.String(),
+		Value: fmt.Sprintf(`,"rule":"ON_STATUS 401","since":%d}`, at)})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// probed waits until a probe was chosen, and returns its key.
+func (w *world) probed(t *testing.T, r receivers.Receiver) (key string) {
+	t.Helper()
+	eventually(t, "a probe is chosen", func() bool {
+		table, err := w.Holds(t.Context())
+		i := -1
+		if err == nil {
+			i = slices.IndexFunc(table.Pauses(), func(p *receivers.Pause) bool { return p.Receiver == r && !p.Probed.IsZero() })
+		}
+		if i >= 0 {
+			key = table.Pauses()[i].Probe
+		}
+		return i >= 0
+	})
+	return key
+}
+
+// Of two instances one makes the probe. It is the notice with the most attempts left, and never its last one. A failure leaves the
+// pause, a success resumes the receiver.
+func TestProbeResumesReceiver(t *testing.T) {
+	t.Parallel()
+	srv, a := testkit.SharedRedis(t), newAnswering(map[string]int{"down.example:443": 401})
+	routes := func() *route.Route {
+		r := ruled("r", "app1")
+		r.Ladder = notice.Ladder{time.Hour}
+		return r
+	}
+	x, y := start(t, srv, a, nil, routes()), start(t, srv, a, nil, routes())
+	down := receivers.Receiver{Prefix: "app1", Host: "down.example:443"}
+	calls := func() (n int) {
+		for i := range 10 {
+			n += a.times(key(i))
+		}
+		return n
+	}
+	if done, err := x.holds.PauseByRule(t.Context(), receivers.Author{}, down, "ON_STATUS 401"); err != nil || !done {
+		t.Fatal(done, err)
+	}
+	eventually(t, "both know the pause", func() bool { return len(x.holds.Table().Pauses())+len(y.holds.Table().Pauses()) == 2 })
+	x.one(t, key(1), "down.example", "")
+	eventually(t, "it is held", func() bool { return x.heldNow(t, down) == 1 })
+	x.earlier(t, down)
+	if k := x.probed(t, down); k != key(1) {
+		t.Fatalf("the probe is %q", k)
+	}
+	x.tried(t, key(1), 1) // it has failed
+	if _, err := x.Fire(t.Context(), key(1)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is held with its last attempt", func() bool { return x.heldNow(t, down) == 1 })
+	x.earlier(t, down)
+	if k := x.probed(t, down); k != "" {
+		t.Fatalf("%q is a probe with its last attempt", k)
+	}
+	if n := calls(); n != 1 {
+		t.Errorf("%d calls, want one probe", n)
+	}
+
+	x.one(t, key(2), "down.example", "")
+	x.one(t, key(3), "down.example", "")
+	eventually(t, "all are held", func() bool { return x.heldNow(t, down) == 3 })
+	a.set("down.example:443", 0)
+	x.earlier(t, down)
+	eventually(t, "the receiver is resumed", func() bool { return len(x.pauses(t)) == 0 })
+	if n := a.times(key(2)) + a.times(key(3)); n == 0 {
+		t.Error("no fresh notice was the probe")
+	}
+	table, err := x.Holds(t.Context())
+	if p := table.Pauses(); err != nil || len(p) != 1 || p[0].Over != time.Minute {
+		t.Errorf("%+v, %v", p, err)
+	}
+	eventually(t, "the audit has the resume", func() bool {
+		list, err := x.Audited(t.Context(), audit.Range{}, 100)
+		return err == nil && slices.ContainsFunc(list, func(e audit.Entry) bool {
+			return e.Action == audit.ResumeReceiver && e.Client == audit.Rule && e.Detail == down.String()+": ON_STATUS 401, a probe was delivered"
+		})
+	})
+}

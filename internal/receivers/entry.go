@@ -44,6 +44,11 @@ type Pause struct {
 	Since time.Time
 	// Told means that the hook of the route has a notice of the pause.
 	Told bool
+	// Probe is the key of the notice that is called next in spite of the pause, if its next attempt has the number Attempt; it was
+	// chosen at Probed.
+	Probe   string
+	Attempt int
+	Probed  time.Time
 
 	text string // as it is stored
 }
@@ -89,6 +94,9 @@ type value struct {
 	Rule        string  `json:"rule,omitempty"`
 	Since       int64   `json:"since,omitempty"` // Unix ms
 	Told        int     `json:"told,omitempty"`  // 1 = yes
+	Probe       string  `json:"probe,omitempty"`
+	Attempt     int     `json:"attempt,omitempty"`
+	Probed      int64   `json:"probed,omitempty"` // Unix ms
 	Rate        float64 `json:"rate,omitempty"`
 	Concurrency int     `json:"concurrency,omitempty"`
 }
@@ -129,7 +137,8 @@ func readEntry(field, text string) (p *Pause, l *Limit) {
 	}
 
 	return &Pause{Receiver: r, At: instant(v.At), Until: instant(v.Until), Over: time.Duration(v.Over) * time.Millisecond,
-		Resumed: v.Resumed == 1, Client: v.Client, Rule: v.Rule, Since: instant(v.Since), Told: v.Told == 1, text: text}, nil
+		Resumed: v.Resumed == 1, Client: v.Client, Rule: v.Rule, Since: instant(v.Since), Told: v.Told == 1,
+		Probe: v.Probe, Attempt: v.Attempt, Probed: instant(v.Probed), text: text}, nil
 }
 
 // covers reports whether a receiver's prefix includes a notice key or a route's prefix.

@@ -107,7 +107,11 @@ func (h *Holds) Tell(ctx context.Context, p *Pause) error {
 
 // value returns the stored form of a pause by rule.
 func (p *Pause) value() value {
-	v := value{Rule: p.Rule, Since: p.Since.UnixMilli()}
+	v := value{Rule: p.Rule, Since: p.Since.UnixMilli(), Probe: p.Probe, Attempt: p.Attempt}
+	if !p.Probed.IsZero() {
+		v.Probed = p.Probed.UnixMilli()
+	}
+
 	if p.Told {
 		v.Told = 1
 	}
@@ -124,8 +128,10 @@ type RulesOptions struct {
 	Mine   Mine // may be nil if this is the only instance
 	// Author returns the share of a client.
 	Author func(client string) Author
-	// Paused is called after a pause by this instance.
-	Paused func(ctx context.Context, r Receiver, rule string)
+	// Changed is called after a pause or, if resumed is true, a resume by this instance.
+	Changed func(ctx context.Context, r Receiver, rule string, resumed bool)
+	// Find reads a notice.
+	Find   func(ctx context.Context, key string) (store.Found, error)
 	Logger *zap.Logger
 }
 
@@ -143,7 +149,10 @@ type Rules struct {
 }
 
 // verdict is a pause that a rule demands.
-type verdict struct{ rule, client string }
+type verdict struct {
+	rule, client string
+	probe        string // the key of a delivered probe, which resumes the receiver; empty = a pause
+}
 
 // NewRules returns Rules. Run starts it.
 func NewRules(o RulesOptions) *Rules {
@@ -189,7 +198,7 @@ func (u *Rules) Answered(r *route.Route, n *notice.Notice, host string, a Attemp
 		u.rows[x] = append(row, n.Key)
 	default:
 		delete(u.rows, x)
-		u.due[x] = verdict{fmt.Sprintf("ON_STATUS %d", a.Status), client}
+		u.due[x] = verdict{rule: fmt.Sprintf("ON_STATUS %d", a.Status), client: client}
 		u.signal()
 	}
 }
@@ -226,7 +235,7 @@ func (u *Rules) Run(ctx context.Context) error {
 	}
 }
 
-// last writes what was observed since the last pass.
+// last writes the attempts since the last pass.
 func (u *Rules) last(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastFor)
 	defer cancel()
@@ -275,7 +284,7 @@ func (u *Rules) afterOf(ctx context.Context, r *route.Route) error {
 			continue
 		}
 
-		v := verdict{"PAUSE_AFTER " + notice.Short(r.PauseAfter), u.o.Holds.owner(p.Prefix).Name}
+		v := verdict{rule: "PAUSE_AFTER " + notice.Short(r.PauseAfter), client: u.o.Holds.owner(p.Prefix).Name}
 		room, err := u.pause(ctx, p.Receiver, v)
 		if err == nil && room {
 			err = u.o.Health.Forget(ctx, r.Prefix, x.Name)
@@ -287,7 +296,7 @@ func (u *Rules) afterOf(ctx context.Context, r *route.Route) error {
 	return errors.Join(failed...)
 }
 
-// pass makes the pauses that are due. Those that fail are made by the next pass.
+// pass makes the pauses and resumes that are due. The next pass retries those that fail.
 func (u *Rules) pass(ctx context.Context) error {
 	u.mu.Lock()
 	due := u.due
@@ -295,9 +304,15 @@ func (u *Rules) pass(ctx context.Context) error {
 	u.mu.Unlock()
 
 	u.passes++
-	failed := []error{u.after(ctx, u.passes%allEvery == 0)}
+	all := u.passes%allEvery == 0
+	failed := []error{u.after(ctx, all), u.probes(ctx, all)}
 	for x, v := range due {
-		if _, err := u.pause(ctx, x, v); err != nil {
+		step := u.pause
+		if v.probe != "" {
+			step = u.resume
+		}
+
+		if _, err := step(ctx, x, v); err != nil {
 			failed = append(failed, err)
 			u.mu.Lock()
 			u.due[x] = v
@@ -326,7 +341,7 @@ func (u *Rules) pause(ctx context.Context, x Receiver, v verdict) (room bool, er
 	case done:
 		u.o.Logger.Warn("receiver paused by rule, holding its notices", zap.String("prefix", x.Prefix), zap.String("receiver", x.Host),
 			zap.String("audience", x.Audience), zap.String("rule", v.rule))
-		u.o.Paused(ctx, x, v.rule)
+		u.o.Changed(ctx, x, v.rule, false)
 	}
 
 	return true, nil

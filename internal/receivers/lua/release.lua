@@ -3,7 +3,7 @@
 -- ARGV  1 the pause  2 the time in ms at which it ended  3 the duration in ms over which the notices are spread
 --       4 a number from 0 to 1, the place of each notice in its part of the duration
 --       5 "1" = a notice that is postponed until a time within the duration stays so
---       6 maximum number of notices  7 wake channel  8 "<shard> <route>"
+--       6 maximum number of notices  7 wake channel  8 "<shard> <route>"  9 the key of the only notice to release, absent = all
 -- Reply {released, left}: the number of notices whose score was changed; 1 if more are listed
 -- PARTS score clock release wake
 -- Bound ARGV[6]
@@ -12,7 +12,7 @@ local call = redis.call
 local base, route = string.match(KEYS[1], '^(.-}:)shadow:(.+)$')
 local list, holds, pause = base .. 'held:' .. route, base .. 'holds:' .. route, ARGV[1]
 local from, to = '[' .. pause .. ' ', '(' .. pause .. '!'
-local members = call('ZRANGEBYLEX', list, from, to, 'LIMIT', 0, ARGV[6])
+local members = ARGV[9] and {pause .. ' ' .. ARGV[9]} or call('ZRANGEBYLEX', list, from, to, 'LIMIT', 0, ARGV[6])
 if #members == 0 then return {0, 0} end
 local names = {}
 for i, member in ipairs(members) do names[i] = string.sub(member, #pause + 2) end
