@@ -34,7 +34,7 @@ func TestReceiverPage(t *testing.T) {
 	now := time.Now().UTC()
 	hour := now.Truncate(time.Hour)
 	h := &physician{routes: []receivers.RouteHealth{{Prefix: "app1:orders", Counted: now.Add(-10 * time.Second), Receivers: []receivers.Health{
-		{Name: "shop.example:443", Since: now.Add(-2 * time.Hour), LastSuccess: now.Add(-3 * time.Hour), Failures: 38,
+		{Name: "shop.example:443", Since: now.Add(-50 * time.Hour), LastSuccess: now.Add(-51 * time.Hour), Failures: 38,
 			LastAttempt: now.Add(-time.Minute), Status: 500, Reason: "status_5xx", Waiting: 23, Next: now.Add(5 * time.Minute)},
 		{Name: "well.example:443", LastSuccess: now.Add(-time.Hour), LastAttempt: now.Add(-time.Hour), Status: 200}}}},
 		day: receivers.Day{Hours: []receivers.Hour{{At: hour.Add(-time.Hour), Attempts: 40, Failed: 30, Mean: 120 * time.Millisecond},
