@@ -360,6 +360,8 @@ func TestFullHashTakesBoundedMemory(t *testing.T) {
 func TestHashIsBounded(t *testing.T) {
 	t.Parallel()
 	a, _ := instances(t)
+	hour := func() time.Time { return a.s.Wire.Clock.Now().Truncate(time.Hour) }
+	began := hour()
 	a.fails("healthy:443", 1)
 	a.answers("healthy:443", 2)
 	a.fails("later:443", 1)
@@ -382,7 +384,8 @@ func TestHashIsBounded(t *testing.T) {
 		a.write()
 	}
 	r := a.read()
-	if len(r.Receivers) != mostReceivers || r.Others != 5 || r.Dropped != 2 || a.receiver("healthy:443").Name != "" {
+	counted := r.Others == 5 && r.Dropped == 2 || !hour().Equal(began) && r.Others <= 5 && r.Dropped <= 2 // they are of the present clock hour
+	if len(r.Receivers) != mostReceivers || !counted || a.receiver("healthy:443").Name != "" {
 		t.Errorf("%d receivers, %d others, %d dropped, and %+v", len(r.Receivers), r.Others, r.Dropped, a.receiver("healthy:443"))
 	}
 	stored := map[string]bool{}
