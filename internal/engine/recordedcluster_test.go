@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"notifier/internal/fleet"
 	"notifier/internal/keys"
 	"notifier/internal/route"
 	"notifier/internal/store"
@@ -53,11 +54,37 @@ func runWorker(t *testing.T, srv *testkit.Redis, shards int, h *sink, prefix str
 	return stop
 }
 
+// lastOfFirst is the last slot of the first master.
+const lastOfFirst = 8191
+
+// holderOfWorkers returns the master that stores which workers run, and the other one.
+func holderOfWorkers(t *testing.T, w *world, a, b *testkit.Redis) (holder, other *testkit.Redis) {
+	if a.Client().ClusterKeySlot(t.Context(), w.store.Wire().Space.Serving()).Val() <= lastOfFirst {
+		return a, b
+	}
+	return b, a
+}
+
+// Regression test: the time came from any node, so the workers were often unknown while a node without them was away.
+func TestWorkersAreKnownWhileAnotherNodeIsAway(t *testing.T) {
+	t.Parallel()
+	a, b := testkit.StartCluster(t, lastOfFirst)
+	w := startClusterWith(t, a, 4, func(o *Options) { o.Handler = newSink(1) }, testRoute("r", "app1"))
+	_, other := holderOfWorkers(t, w, a, b)
+	other.Pause()
+	t.Cleanup(other.Unpause)
+	for range 16 {
+		if _, err := w.heartbeats().Serving(t.Context(), fleet.StaleAfter); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // The shards of a prefix are on two masters: each has the record, and the state of each refuses who does not know it.
 func TestRecordedPrefixOnTwoMasters(t *testing.T) {
 	t.Parallel()
 	const shards, n, prefix = 4, 20, "app1:orders:close"
-	a, b := testkit.StartCluster(t, 8191) // the second one stores the workers
+	a, b := testkit.StartCluster(t, lastOfFirst)
 	byService, byWorker := newSink(1000), newSink(1000)
 	w := startClusterWith(t, a, shards, func(o *Options) { o.Handler = byService }, testRoute("r", "app1"))
 	schedule := func(kind string) {
@@ -96,13 +123,14 @@ func TestRecordedPrefixOnTwoMasters(t *testing.T) {
 		t.Errorf("%d prefixes are unhandled, want 1; %v", g.Unhandled, err)
 	}
 
-	b.Pause()
+	holder, _ := holderOfWorkers(t, w, a, b)
+	holder.Pause()
 	recorded(-1)
 	if err := w.Release(t.Context(), prefix); !errors.Is(err, wire.ErrUnavailable) {
 		t.Errorf("%v, want ErrUnavailable while the workers are unknown", err)
 	}
 
-	b.Unpause()
+	holder.Unpause()
 	recorded(0)
 	if err := w.Release(t.Context(), prefix); err != nil {
 		t.Fatal(err)

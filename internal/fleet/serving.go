@@ -107,7 +107,7 @@ func byInstance(members []string) map[string][]string {
 // Serving returns the same as [Store.Serve], and writes nothing.
 func (s *Store) Serving(ctx context.Context, stale time.Duration) (map[string][]string, error) {
 	name := s.w.Space.Serving()
-	now, err := s.w.Redis.Time(ctx).Result()
+	now, err := s.w.Holder(ctx, name).Time(ctx).Result() // in a cluster, another node may be away
 	if err != nil {
 		return nil, s.w.Fail("serve", err)
 	}
