@@ -44,11 +44,14 @@ func TestRecurrenceIsPutShownAndDeleted(t *testing.T) {
 	if !strings.HasPrefix(run.header.Get("Location"), "/v1/notices/app1:jobs:daily:books~") {
 		t.Errorf("Location: %q", run.header.Get("Location"))
 	}
-	var n struct{ Key, Tick, Created_at string }
+	var n struct {
+		Key, Tick string
+		Made      string `json:"created_at"`
+	}
 	run.into(&n)
 	tick, err := time.Parse(notice.StampLayout, n.Tick)
-	if made, _ := time.Parse(notice.StampLayout, n.Created_at); err != nil || made.Sub(tick).Abs() > time.Minute {
-		t.Errorf("tick %q of a notice of %s: %v", n.Tick, n.Created_at, err)
+	if made, _ := time.Parse(notice.StampLayout, n.Made); err != nil || made.Sub(tick).Abs() > time.Minute {
+		t.Errorf("tick %q of a notice of %s: %v", n.Tick, n.Made, err)
 	}
 	for _, path := range []string{"/v1/notices/" + n.Key, "/v1/notices?prefix=app1:jobs:daily"} {
 		b.do("GET", path, "").is(200).says(`"tick":"` + n.Tick + `"`)

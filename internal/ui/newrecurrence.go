@@ -124,15 +124,7 @@ func (p *Pages) recurrenceOf(ctx context.Context, v Visitor, page *newRecurrence
 	get := func(name string) string { return page.Values[name] }
 	d := recur.Definition{Key: get("key"), Spec: recur.Spec{Cron: get("cron"), Zone: get("zone")}, Missed: recur.Missed(get("missed")),
 		Overlap: recur.Overlap(get("overlap")), Content: notice.Content{URL: get("url"), Body: []byte(get("body"))}}
-	for name, to := range map[string]*time.Duration{"every": &d.Spec.Every, "expires": &d.Content.ExpiresAfter} {
-		if s := get(name); s != "" {
-			var err error
-			if *to, err = notice.ParseDuration(s); err != nil || *to <= 0 {
-				page.Wrong[name] = say("Not a duration such as 15m or 1d12h.")
-			}
-		}
-	}
-
+	d.Spec.Every, d.Content.ExpiresAfter = page.duration("every"), page.duration("expires")
 	if keys.Valid(d.Key) && (!v.Covers(d.Key) || v.Narrow()) { // the answer does not show whether it exists
 		page.Wrong["key"] = say("You may only create recurring notices under `%s`.", v.Prefix)
 		return d, nil
@@ -147,17 +139,7 @@ func (p *Pages) recurrenceOf(ctx context.Context, v Visitor, page *newRecurrence
 		return d, err
 	}
 
-	for _, f := range faults {
-		name := f.Field
-		if _, shown := page.Values[name]; !shown {
-			name = ""
-		}
-
-		if page.Wrong[name] == nil {
-			page.Wrong[name] = say("Not accepted: %s", strings.TrimPrefix(f.Err.Error(), notice.ErrInvalid.Error()+": "))
-		}
-	}
-
+	page.add(faults)
 	if len(page.Wrong) == 0 {
 		if _, err = p.o.Recurrences.Get(ctx, d.Key); err == nil {
 			page.Wrong["key"] = say("A recurring notice has this key. `notifier recur create` changes it.")
@@ -169,4 +151,34 @@ func (p *Pages) recurrenceOf(ctx context.Context, v Visitor, page *newRecurrence
 	}
 
 	return d, err
+}
+
+// duration returns the value of a field, 0 if it is empty or wrong.
+func (d *newRecurrencePage) duration(name string) time.Duration {
+	text := d.Values[name]
+	if text == "" {
+		return 0
+	}
+
+	v, err := notice.ParseDuration(text)
+	if err != nil || v <= 0 {
+		d.Wrong[name] = say("Not a duration such as 15m or 1d12h.")
+		return 0
+	}
+
+	return v
+}
+
+// add adds the first fault of each field; those of fields that the form lacks are faults of the form.
+func (d *newRecurrencePage) add(faults []recur.Fault) {
+	for _, f := range faults {
+		name := f.Field
+		if _, shown := d.Values[name]; !shown {
+			name = ""
+		}
+
+		if d.Wrong[name] == nil {
+			d.Wrong[name] = say("Not accepted: %s", strings.TrimPrefix(f.Err.Error(), notice.ErrInvalid.Error()+": "))
+		}
+	}
 }
