@@ -46,9 +46,10 @@
 // no pause, so one instance of all makes it. Its prefix alone does not decide which notices it holds: [Holds.Ruled] does,
 // so that it holds none of a longer route or of a narrower client.
 //
-// Every ten minutes one held notice of such a pause is called, the probe. The instance that chooses it stores its key and the
-// number of its attempt in the pause, with a comparison, so that instances choose one. All instances let that attempt pass, and no
-// other: the number also excludes a second attempt after the death of an instance. A delivered probe resumes the receiver.
+// Every ten minutes one held notice of such a pause is called, the probe. The instance that chooses it stores its key, its
+// creation time and the number of its attempt in the pause, with a comparison, so that instances choose one. All instances let
+// that attempt pass, and no other: the number also excludes a second attempt after the death of an instance, and the creation
+// time a notice that replaces the probe. A delivered probe resumes the receiver.
 //
 // # Holding
 //

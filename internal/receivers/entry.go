@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"notifier/internal/keys"
+	"notifier/internal/notice"
 )
 
 // Receiver names the notices of a pause or limit. Host, Audience or both are set.
@@ -44,9 +45,10 @@ type Pause struct {
 	Since time.Time
 	// Told means that the hook of the route has a notice of the pause.
 	Told bool
-	// Probe is the key of the notice that is called next in spite of the pause, if its next attempt has the number Attempt; it was
-	// chosen at Probed.
+	// Probe is the key of the notice that is called next in spite of the pause, if it was created at Made and its next attempt has
+	// the number Attempt; it was chosen at Probed. A later notice with the key is another one.
 	Probe   string
+	Made    notice.Made
 	Attempt int
 	Probed  time.Time
 
@@ -95,6 +97,7 @@ type value struct {
 	Since       int64   `json:"since,omitempty"` // Unix ms
 	Told        int     `json:"told,omitempty"`  // 1 = yes
 	Probe       string  `json:"probe,omitempty"`
+	Made        int64   `json:"made,omitempty"` // notice.Made
 	Attempt     int     `json:"attempt,omitempty"`
 	Probed      int64   `json:"probed,omitempty"` // Unix ms
 	Rate        float64 `json:"rate,omitempty"`
@@ -138,7 +141,7 @@ func readEntry(field, text string) (p *Pause, l *Limit) {
 
 	return &Pause{Receiver: r, At: instant(v.At), Until: instant(v.Until), Over: time.Duration(v.Over) * time.Millisecond,
 		Resumed: v.Resumed == 1, Client: v.Client, Rule: v.Rule, Since: instant(v.Since), Told: v.Told == 1,
-		Probe: v.Probe, Attempt: v.Attempt, Probed: instant(v.Probed), text: text}, nil
+		Probe: v.Probe, Made: notice.Made(v.Made), Attempt: v.Attempt, Probed: instant(v.Probed), text: text}, nil
 }
 
 // covers reports whether a receiver's prefix includes a notice key or a route's prefix.

@@ -112,7 +112,7 @@ func (h *Holds) Held(r *route.Route, n *notice.Notice, now time.Time) (pause str
 		}
 
 		ruled, _ := h.Ruled(r, n, host)
-		return p.Receiver == ruled && !p.probes(n.Key, n.NextAttempt())
+		return p.Receiver == ruled && !p.probes(n, n.NextAttempt())
 	})
 	if p == nil {
 		return "", time.Time{}, false

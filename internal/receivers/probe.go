@@ -27,7 +27,9 @@ const (
 )
 
 // probes reports whether an attempt is the probe of the pause.
-func (p *Pause) probes(key string, attempt int) bool { return p.Probe == key && p.Attempt == attempt }
+func (p *Pause) probes(n *notice.Notice, attempt int) bool {
+	return p.Probe == n.Key && p.Made == n.Made && p.Attempt == attempt
+}
 
 // probes makes the steps of the probes of the pauses by rule that this instance is preferred for; of all pauses if all is true.
 func (u *Rules) probes(ctx context.Context, all bool) error {
@@ -65,25 +67,29 @@ func (u *Rules) probe(ctx context.Context, r *route.Route, p *Pause) error {
 	}
 
 	v := p.value()
-	if v.Probe, v.Attempt, err = u.choose(ctx, r, p, now); err != nil {
+	v.Probe, v.Made, v.Attempt, v.Probed = "", 0, 0, now.UnixMilli()
+	n, err := u.choose(ctx, r, p, now)
+	if err != nil {
 		return err
 	}
 
-	v.Probed = now.UnixMilli()
+	if n != nil {
+		v.Probe, v.Made, v.Attempt = n.Key, int64(n.Made), n.NextAttempt()
+	}
+
 	_, err = u.o.Holds.layout.SetReceiver(ctx, store.ReceiverChange{Field: p.String(), Value: v.text(), Expected: p.text})
 	return err
 }
 
-// choose returns the held notice of a pause with the most attempts left, and the number of its next attempt, which is not its
-// last; empty = there is none.
-func (u *Rules) choose(ctx context.Context, r *route.Route, p *Pause, now time.Time) (key string, attempt int, err error) {
+// choose returns the held notice of a pause with the most attempts left; nil if no notice has two or more left.
+func (u *Rules) choose(ctx context.Context, r *route.Route, p *Pause, now time.Time) (probe *notice.Notice, err error) {
 	space, most := u.o.Holds.layout.Space(), 1
 	for shard := range space.Places() {
 		list := space.Held(keys.Partition{Prefix: r.Prefix, Shard: shard})
 		held, err := u.o.Holds.layout.Wire().Redis.ZRangeByLex(ctx, list, &redis.ZRangeBy{Min: "[" + p.String() + " ",
 			Max: "(" + p.String() + "!", Count: probeMost}).Result()
 		if err != nil {
-			return "", 0, u.o.Holds.layout.Wire().Wrapped("held", err)
+			return nil, u.o.Holds.layout.Wire().Wrapped("held", err)
 		}
 
 		for _, member := range held {
@@ -92,16 +98,16 @@ func (u *Rules) choose(ctx context.Context, r *route.Route, p *Pause, now time.T
 				continue
 			}
 			if err != nil {
-				return "", 0, err
+				return nil, err
 			}
 
 			if left := attemptsLeft(r, f.Notice); left > most && f.State == notice.Scheduled && !f.Expired(now) {
-				key, attempt, most = f.Key, f.NextAttempt(), left
+				probe, most = f.Notice, left
 			}
 		}
 	}
 
-	return key, attempt, nil
+	return probe, nil
 }
 
 // attemptsLeft returns the number of attempts that a notice has left.
@@ -115,7 +121,7 @@ func attemptsLeft(r *route.Route, n *notice.Notice) int {
 // releaseProbe releases the probe of a pause, unless its attempt was made.
 func (u *Rules) releaseProbe(ctx context.Context, r *route.Route, p *Pause) error {
 	f, err := u.o.Find(ctx, p.Probe)
-	if errors.Is(err, store.ErrNotFound) || err == nil && (f.State != notice.Scheduled || !p.probes(f.Key, f.NextAttempt())) {
+	if errors.Is(err, store.ErrNotFound) || err == nil && (f.State != notice.Scheduled || !p.probes(f.Notice, f.NextAttempt())) {
 		return nil
 	}
 	if err != nil {
@@ -137,7 +143,7 @@ func (u *Rules) Delivered(r *route.Route, n *notice.Notice, host string, attempt
 
 	x, _ := u.o.Holds.Ruled(r, n, host)
 	p := u.o.Holds.Table().pauses[x.String()]
-	if p == nil || p.Rule == "" || p.Resumed || !p.probes(n.Key, attempt) {
+	if p == nil || p.Rule == "" || p.Resumed || !p.probes(n, attempt) {
 		return
 	}
 

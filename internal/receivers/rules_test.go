@@ -89,25 +89,31 @@ func TestEntryOfHostAndAudience(t *testing.T) {
 // a client has paused as well.
 func TestPauseLetsOnlyItsProbePass(t *testing.T) {
 	h, r, now := NewHolds(nil), ruledRoute(), time.Now()
-	entries := map[string]string{"host/down.example:443/app1": `{"at":1,"rule":"ON_STATUS 401","since":1,"probe":"app1:a:b:1","attempt":2,"probed":2}`}
+	entries := map[string]string{"host/down.example:443/app1": `{"at":1,"rule":"ON_STATUS 401","since":1,"probe":"app1:a:b:1","made":7,
+		"attempt":2,"probed":2}`}
 	held := func(key string, made int) bool {
-		_, _, ok := h.Held(r, &notice.Notice{Key: key, AttemptsMade: made}, now)
+		_, _, ok := h.Held(r, &notice.Notice{Key: key, Made: 7, AttemptsMade: made}, now)
 		return ok
 	}
 	h.table.Store(newHoldTable(1, entries))
 	if held("app1:a:b:1", 1) || !held("app1:a:b:1", 2) || !held("app1:a:b:1", 0) || !held("app1:a:b:2", 1) {
 		t.Error("the wrong attempts are held")
 	}
+	if _, _, ok := h.Held(r, &notice.Notice{Key: "app1:a:b:1", Made: 8, AttemptsMade: 1}, now); !ok {
+		t.Error("a later notice with the key of the probe passes")
+	}
 	u := NewRules(RulesOptions{Holds: h})
 	for _, c := range []struct {
-		key     string
-		attempt int
-	}{{"app1:a:b:1", 3}, {"app1:a:b:2", 2}} {
-		if u.Delivered(r, &notice.Notice{Key: c.key}, "down.example:443", c.attempt); len(u.due) > 0 {
+		key, host string
+		made      notice.Made
+		attempt   int
+	}{{"app1:a:b:1", "down.example:443", 7, 3}, {"app1:a:b:2", "down.example:443", 7, 2}, {"app1:a:b:1", "down.example:443", 8, 2},
+		{"app1:a:b:1", "new.example:443", 7, 2}} {
+		if u.Delivered(r, &notice.Notice{Key: c.key, Made: c.made}, c.host, c.attempt); len(u.due) > 0 {
 			t.Errorf("%v resumes", c)
 		}
 	}
-	if u.Delivered(r, &notice.Notice{Key: "app1:a:b:1"}, "down.example:443", 2); len(u.due) != 1 {
+	if u.Delivered(r, &notice.Notice{Key: "app1:a:b:1", Made: 7}, "down.example:443", 2); len(u.due) != 1 {
 		t.Error("the probe does not resume")
 	}
 
