@@ -111,6 +111,7 @@ func Run(ctx context.Context, cfg *config.Config, o Options) (*Report, error) {
 		r.deadLimits(ctx)
 		r.headers(ctx)
 		r.olderTLS(ctx)
+		r.rulePauses(ctx)
 		r.repeats(ctx)
 		r.instances(ctx)
 		r.history(ctx)

@@ -2,11 +2,13 @@ package receivers
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"time"
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/route"
 )
 
 // Receiver names the notices of a pause or limit. Host, Audience or both are set.
@@ -46,7 +48,7 @@ type Pause struct {
 	// Told means that the hook of the route has a notice of the pause.
 	Told bool
 	// Probe is the key of the notice that is called next in spite of the pause, if it was created at Made and its next attempt has
-	// the number Attempt; it was chosen at Probed. A later notice with the key is another one.
+	// the number Attempt; it was chosen at Probed.
 	Probe   string
 	Made    notice.Made
 	Attempt int
@@ -66,6 +68,22 @@ func (p *Pause) ended() time.Time {
 		return p.At
 	}
 	return p.Until
+}
+
+// RuleOf reports whether a route has the setting that made the pause. A nil route has none.
+func (p *Pause) RuleOf(r *route.Route) bool {
+	setting, cause, _ := strings.Cut(p.Rule, " ")
+	status, _ := strconv.Atoi(cause)
+	switch {
+	case r == nil:
+		return false
+	case setting == onStatus:
+		return r.OnStatus[status] == route.ActionPause
+	case setting == pauseAfter:
+		return r.PauseAfter > 0
+	}
+
+	return true // a setting of a later version
 }
 
 // Limit is the limits of a host on each route under the prefix.

@@ -29,6 +29,8 @@ const (
 	fullEvery = time.Minute
 	// lastFor is how long the last write may take.
 	lastFor = 3 * time.Second
+	// onStatus and pauseAfter begin the Rule of a pause.
+	onStatus, pauseAfter = "ON_STATUS", "PAUSE_AFTER"
 )
 
 // Owner is a client that schedules notices, and the prefix of its keys.
@@ -198,7 +200,7 @@ func (u *Rules) Answered(r *route.Route, n *notice.Notice, host string, a Attemp
 		u.rows[x] = append(row, n.Key)
 	default:
 		delete(u.rows, x)
-		u.due[x] = verdict{rule: fmt.Sprintf("ON_STATUS %d", a.Status), client: client}
+		u.due[x] = verdict{rule: fmt.Sprintf("%s %d", onStatus, a.Status), client: client}
 		u.signal()
 	}
 }
@@ -284,7 +286,7 @@ func (u *Rules) afterOf(ctx context.Context, r *route.Route) error {
 			continue
 		}
 
-		v := verdict{rule: "PAUSE_AFTER " + notice.Short(r.PauseAfter), client: u.o.Holds.owner(p.Prefix).Name}
+		v := verdict{rule: pauseAfter + " " + notice.Short(r.PauseAfter), client: u.o.Holds.owner(p.Prefix).Name}
 		room, err := u.pause(ctx, p.Receiver, v)
 		if err == nil && room {
 			err = u.o.Health.Forget(ctx, r.Prefix, x.Name)
