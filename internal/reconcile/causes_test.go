@@ -13,6 +13,7 @@ import (
 	"notifier/internal/alarm"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/receivers"
 	"notifier/internal/route"
 )
 
@@ -201,4 +202,53 @@ func TestUnreadableDeathHoldsUpNoMessage(t *testing.T) {
 	if left := f.deaths[0].shards[0]; len(left) != 1 {
 		t.Errorf("%q are left", left)
 	}
+}
+
+// ruled is a fake of the pauses by rules.
+type ruled struct{ list []*receivers.Pause }
+
+func (p *ruled) RuledBy(context.Context, *route.Table, *route.Route) ([]*receivers.Pause, error) {
+	return p.list, nil
+}
+
+func (p *ruled) Tell(_ context.Context, x *receivers.Pause) error {
+	x.Told = true
+	return nil
+}
+
+// The team gets one message of the receivers that rules pause, another one when there are more, and one when the last is resumed.
+func TestTeamLearnsOnceOfPausesByRule(t *testing.T) {
+	f := newTeamFleet(t)
+	p := &ruled{}
+	for _, h := range f.all {
+		h.o.Pauses = p
+		h.o.Routes.Name("orders").OnStatus = route.OnStatus{401: route.ActionPause}
+	}
+	pause := func(host string) {
+		p.list = append(p.list, &receivers.Pause{Receiver: receivers.Receiver{Prefix: "app1", Host: host}, Rule: "ON_STATUS 401",
+			Since: time.Now().Add(f.ahead)})
+	}
+	pause("a.example:443")
+	f.passes()
+	f.want()
+	f.ahead = collectFor + time.Second
+	f.passes()
+	f.passes()
+	const first, more = "receivers of route orders paused by rule: 1\nSince: ", "receivers of route orders paused by rule: 2\nSince: "
+	f.want(first)
+	if text := f.texts()[0]; !strings.Contains(text, "Receiver: a.example:443\n<https://n.example/orders/true|") {
+		t.Errorf("%q", text)
+	}
+
+	f.ahead += time.Minute
+	pause("b.example:443")
+	f.passes()
+	f.ahead += messageEvery
+	f.passes()
+	f.want(first, more)
+	p.list = nil
+	f.ahead += messageEvery + time.Second
+	f.passes()
+	f.passes()
+	f.want(first, more, "no receiver of route orders is paused by rule any more\n")
 }
