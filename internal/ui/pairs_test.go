@@ -7,6 +7,7 @@ import (
 	"notifier/internal/mask"
 	"notifier/internal/notice"
 	"notifier/internal/receivers"
+	"notifier/internal/store"
 	"notifier/internal/ui"
 )
 
@@ -51,4 +52,26 @@ func TestPausedReceiverThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.as(ui.Visitor{}).get("/ui/").is(200).says("shop.example: failing since").saysNot("receiver paused")
+}
+
+// The pages name the rule that has paused a receiver, in the list, on its page and on Now. A pause of a client names none.
+func TestPagesNameTheRuleOfAPause(t *testing.T) {
+	s := newSite(t)
+	now := time.Now().UTC()
+	s.health = &physician{routes: []receivers.RouteHealth{{Prefix: "app1:orders", Counted: now, Receivers: []receivers.Health{
+		{Name: "shop.example:443", Since: now.Add(-time.Hour), Failures: 9, LastAttempt: now, Status: 401, Reason: "status_4xx"}}}}}
+	s = s.as(ui.Visitor{})
+	_, err := s.engine.Store().Layout.SetReceiver(t.Context(), store.ReceiverChange{Field: "host/shop.example:443/app1:orders",
+		Value: `,"rule":"ON_STATUS 401","since":1}`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/ui/", "/ui/receivers", "/ui/receivers/shop.example:443"} {
+		s.get(path).is(200).says("by rule ON_STATUS 401")
+	}
+	if err := s.engine.PauseReceiver(t.Context(), "me", receivers.Receiver{Prefix: "app1:orders", Host: "shop.example:443"}, time.Time{},
+		0); err != nil {
+		t.Fatal(err)
+	}
+	s.as(ui.Visitor{}).get("/ui/receivers").is(200).says("paused").saysNot("by rule")
 }
