@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"notifier/internal/callback"
+	"notifier/internal/history"
 	"notifier/internal/jobs"
 	"notifier/internal/keys"
 	"notifier/internal/move"
@@ -164,6 +165,33 @@ func TestRedrivenAndResentNoticesAreHeldByRule(t *testing.T) {
 	w.still(t, down, 2)
 	if n := a.times(key(1)) + a.times(key(2)); n != 2 {
 		t.Errorf("%d calls, want those before the pause", n)
+	}
+}
+
+// A replayed notice is held by rule, also one that was the probe and became a dead letter.
+func TestReplayedNoticesAreHeldByRule(t *testing.T) {
+	t.Parallel()
+	a := newAnswering(map[string]int{"down.example:443": 0})
+	d := openHistory(t, "sqlite://"+t.TempDir()+"/history.db")
+	w := start(t, testkit.SharedRedis(t), a, func(o *Options) { o.History = History{DB: d, Backlog: 10000} }, ruled("r", "app1"))
+	w.ends(t, key(1), "down.example", notice.Delivered)
+	down := w.pausedByRule(t, "down.example")
+	a.set("down.example:443", 410)
+	w.one(t, key(2), "down.example", "")
+	eventually(t, "it is held", func() bool { return w.heldNow(t, down) == 1 })
+	w.earlier(t, down)
+	if k := w.probed(t, down); k != key(2) {
+		t.Fatalf("the probe is %q", k)
+	}
+	w.until(t, key(2), notice.Dead)
+	rowsOf(t, d, history.Query{}, 2)
+	r := w.over(t, w.replay(t, asked(nil), false).ID)
+	if r.Counts[jobs.Sent] != 2 {
+		t.Errorf("%+v", r)
+	}
+	eventually(t, "both are held", func() bool { return w.heldNow(t, down) == 2 || a.times(key(1))+a.times(key(2)) > 2 })
+	if n := a.times(key(1)) + a.times(key(2)); n != 2 {
+		t.Errorf("%d calls, want one before the pause and one probe", n)
 	}
 }
 

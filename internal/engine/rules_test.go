@@ -21,7 +21,7 @@ import (
 type answering struct {
 	*got
 	mu     sync.Mutex
-	status map[string]int // negative: no answer
+	status map[string]int // negative: no answer; 410: dead
 	flaky  string         // a host that refuses the first attempt of each notice
 }
 
@@ -50,6 +50,9 @@ func (a *answering) Handle(ctx context.Context, r *route.Route, n *notice.Notice
 	} else if status > 0 {
 		res = notice.RetryResult(notice.ReasonStatus4xx, "no")
 		res.Status = status
+	}
+	if status == 410 {
+		res = notice.DeadResult(notice.ReasonGone, "gone")
 	}
 	res.Host = host
 	return res
