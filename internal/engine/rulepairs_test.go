@@ -138,6 +138,26 @@ func TestReplacementOfTheProbeIsHeld(t *testing.T) {
 	}
 }
 
+// A probe whose receiver defers it is held then. The pause stays.
+func TestDeferredProbeIsHeld(t *testing.T) {
+	t.Parallel()
+	a := newAnswering(map[string]int{"down.example:443": 423})
+	w := start(t, testkit.SharedRedis(t), a, nil, ruled("r", "app1"))
+	down := w.pausedByRule(t, "down.example")
+	w.one(t, key(1), "down.example", "")
+	eventually(t, "it is held", func() bool { return w.heldNow(t, down) == 1 })
+	w.earlier(t, down)
+	a.await(t, key(1))
+	eventually(t, "it is held again", func() bool {
+		f, err := w.Find(t.Context(), key(1))
+		return err == nil && (f.Locked == 1 && w.heldNow(t, down) == 1 || f.Locked > 1)
+	})
+	if n := a.times(key(1)); n != 1 {
+		t.Errorf("%d calls, want one probe", n)
+	}
+	w.still(t, down, 1)
+}
+
 // ends schedules a notice and waits until it is finalized.
 func (w *world) ends(t *testing.T, key, host string, want notice.State) store.Found {
 	t.Helper()

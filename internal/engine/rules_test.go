@@ -21,7 +21,7 @@ import (
 type answering struct {
 	*got
 	mu     sync.Mutex
-	status map[string]int // negative: no answer; 410: dead
+	status map[string]int // negative: no answer; 410: dead; 423: deferred
 	flaky  string         // a host that refuses the first attempt of each notice
 }
 
@@ -51,8 +51,11 @@ func (a *answering) Handle(ctx context.Context, r *route.Route, n *notice.Notice
 		res = notice.RetryResult(notice.ReasonStatus4xx, "no")
 		res.Status = status
 	}
-	if status == 410 {
+	switch status {
+	case 410:
 		res = notice.DeadResult(notice.ReasonGone, "gone")
+	case 423:
+		res = notice.DeferredResult(notice.ReasonLocked, 10*time.Millisecond, "")
 	}
 	res.Host = host
 	return res

@@ -47,9 +47,10 @@
 // so that it holds none of a longer route or of a narrower client.
 //
 // Every ten minutes one held notice of such a pause is called, the probe. The instance that chooses it stores its key, its
-// creation time and the number of its attempt in the pause, with a comparison, so that instances choose one. All instances let
-// that attempt pass, and no other: the number also excludes a second attempt after the death of an instance, and the creation
-// time a notice that replaces the probe. A delivered probe resumes the receiver.
+// creation time, the number of its attempt and that of its deferrals by a lock in the pause, with a comparison, so that instances
+// choose one. All instances let that attempt pass, and no other. The numbers exclude a second attempt after the death of an
+// instance, or after an answer with 423. The creation time excludes a notice that replaces the probe. A delivered probe resumes
+// the receiver.
 //
 // # Holding
 //

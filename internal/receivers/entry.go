@@ -47,11 +47,12 @@ type Pause struct {
 	Since time.Time
 	// Told means that the hook of the route has a notice of the pause.
 	Told bool
-	// Probe is the key of the notice that is called next in spite of the pause, if it was created at Made and its next attempt has
-	// the number Attempt; it was chosen at Probed.
+	// Probe is the key of the notice that is called next in spite of the pause, if it was created at Made, its next attempt has
+	// the number Attempt, and it was deferred Locked times since the last one; it was chosen at Probed.
 	Probe   string
 	Made    notice.Made
 	Attempt int
+	Locked  int
 	Probed  time.Time
 
 	text string // as it is stored
@@ -117,6 +118,7 @@ type value struct {
 	Probe       string  `json:"probe,omitempty"`
 	Made        int64   `json:"made,omitempty"` // notice.Made
 	Attempt     int     `json:"attempt,omitempty"`
+	Locked      int     `json:"locked,omitempty"`
 	Probed      int64   `json:"probed,omitempty"` // Unix ms
 	Rate        float64 `json:"rate,omitempty"`
 	Concurrency int     `json:"concurrency,omitempty"`
@@ -159,7 +161,7 @@ func readEntry(field, text string) (p *Pause, l *Limit) {
 
 	return &Pause{Receiver: r, At: instant(v.At), Until: instant(v.Until), Over: time.Duration(v.Over) * time.Millisecond,
 		Resumed: v.Resumed == 1, Client: v.Client, Rule: v.Rule, Since: instant(v.Since), Told: v.Told == 1,
-		Probe: v.Probe, Made: notice.Made(v.Made), Attempt: v.Attempt, Probed: instant(v.Probed), text: text}, nil
+		Probe: v.Probe, Made: notice.Made(v.Made), Attempt: v.Attempt, Locked: v.Locked, Probed: instant(v.Probed), text: text}, nil
 }
 
 // covers reports whether a receiver's prefix includes a notice key or a route's prefix.

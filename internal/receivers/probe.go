@@ -28,7 +28,7 @@ const (
 
 // probes reports whether an attempt is the probe of the pause.
 func (p *Pause) probes(n *notice.Notice, attempt int) bool {
-	return p.Probe == n.Key && p.Made == n.Made && p.Attempt == attempt
+	return p.Probe == n.Key && p.Made == n.Made && p.Attempt == attempt && p.Locked == n.Locked
 }
 
 // probes makes the steps of the probes of the pauses by rule that this instance is preferred for; of all pauses if all is true.
@@ -67,14 +67,14 @@ func (u *Rules) probe(ctx context.Context, r *route.Route, p *Pause) error {
 	}
 
 	v := p.value()
-	v.Probe, v.Made, v.Attempt, v.Probed = "", 0, 0, now.UnixMilli()
+	v.Probe, v.Made, v.Attempt, v.Locked, v.Probed = "", 0, 0, 0, now.UnixMilli()
 	n, err := u.choose(ctx, r, p, now)
 	if err != nil {
 		return err
 	}
 
 	if n != nil {
-		v.Probe, v.Made, v.Attempt = n.Key, int64(n.Made), n.NextAttempt()
+		v.Probe, v.Made, v.Attempt, v.Locked = n.Key, int64(n.Made), n.NextAttempt(), n.Locked
 	}
 
 	_, err = u.o.Holds.layout.SetReceiver(ctx, store.ReceiverChange{Field: p.String(), Value: v.text(), Expected: p.text})

@@ -109,7 +109,7 @@ func (h *Holds) Tell(ctx context.Context, p *Pause) error {
 
 // value returns the stored form of a pause by rule.
 func (p *Pause) value() value {
-	v := value{Rule: p.Rule, Since: p.Since.UnixMilli(), Probe: p.Probe, Made: int64(p.Made), Attempt: p.Attempt}
+	v := value{Rule: p.Rule, Since: p.Since.UnixMilli(), Probe: p.Probe, Made: int64(p.Made), Attempt: p.Attempt, Locked: p.Locked}
 	if !p.Probed.IsZero() {
 		v.Probed = p.Probed.UnixMilli()
 	}

@@ -102,6 +102,9 @@ func TestPauseLetsOnlyItsProbePass(t *testing.T) {
 	if _, _, ok := h.Held(r, &notice.Notice{Key: "app1:a:b:1", Made: 8, AttemptsMade: 1}, now); !ok {
 		t.Error("a later notice with the key of the probe passes")
 	}
+	if _, _, ok := h.Held(r, &notice.Notice{Key: "app1:a:b:1", Made: 7, AttemptsMade: 1, Locked: 1}, now); !ok {
+		t.Error("the probe passes again after its receiver has deferred it")
+	}
 	u := NewRules(RulesOptions{Holds: h})
 	for _, c := range []struct {
 		key, host string
