@@ -65,8 +65,8 @@ FAILED means that Redis did not answer. The change may have happened.`,
 	f.IntVar(&q.Limit, "limit", 0, "entries, 1 to 1000 (default 100)")
 	f.StringVar(&q.Cursor, "cursor", "", "continue after an earlier page")
 	f.BoolVar(&follow, "follow", false, "keep printing new entries")
-	c.MarkFlagsMutuallyExclusive("follow", "until")
-	c.MarkFlagsMutuallyExclusive("follow", "cursor")
+	a.either(c, false, "follow", "until")
+	a.either(c, false, "follow", "cursor")
 	return a.withJSON(c)
 }
 

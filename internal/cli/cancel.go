@@ -50,6 +50,6 @@ command ends (--detach: at once); notifier jobs shows, stops and resumes it.`,
 	f.BoolVar(&r.DryRun, "dry-run", false, "only count")
 	f.BoolVar(&yes, "yes", false, "do not ask")
 	f.BoolVar(&detach, "detach", false, "start and do not wait for the end")
-	c.MarkFlagsMutuallyExclusive("dry-run", "detach")
+	a.either(c, false, "dry-run", "detach")
 	return a.withJSON(c)
 }

@@ -306,7 +306,7 @@ func TestUsageErrors(t *testing.T) {
 		"receive --secret-file /nonesuch":                 "secret-file",
 		"receive --then 500x0":                            "a number after the x",
 		"receive --then 500,99":                           "want a status from 200 to 599, timeout or reset",
-		"receive --then 500 --fail 1":                     "none of the others can be",
+		"receive --then 500 --fail 1":                     "--then and --fail exclude each other",
 		"receive --fail -1":                               "want 0 to",
 		"receive --key-file /nonesuch":                    "key-file",
 		"receive --key-set http://shop.example/jwks.json": "https",

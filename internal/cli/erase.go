@@ -50,7 +50,7 @@ data. Exported copies are not erased.`,
 	}
 	c.Flags().StringVar(&key, "key", "", "the key of a notice")
 	c.Flags().StringVar(&host, "host", "", "a called host")
-	c.MarkFlagsMutuallyExclusive("key", "host")
+	a.either(c, false, "key", "host")
 	c.MarkFlagsOneRequired("key", "host")
 	return a.withJSON(c)
 }

@@ -64,9 +64,9 @@ one page at a time. --all prints all pages, and with --json one entry a line. --
 	f.StringVar(&q.Cursor, "cursor", "", "continue after an earlier page")
 	f.BoolVar(&all, "all", false, "print all pages")
 	f.BoolVar(&follow, "follow", false, "keep printing new entries")
-	c.MarkFlagsMutuallyExclusive("follow", "until")
-	c.MarkFlagsMutuallyExclusive("follow", "cursor")
-	c.MarkFlagsMutuallyExclusive("follow", "all")
+	a.either(c, false, "follow", "until")
+	a.either(c, false, "follow", "cursor")
+	a.either(c, false, "follow", "all")
 	c.AddCommand(a.historyClaim(), a.historySettle())
 	return a.withJSON(c)
 }

@@ -49,7 +49,7 @@ purge with --job, have started. With an ID it shows the progress of one; --stop 
 	}
 	c.Flags().BoolVar(&stop, "stop", false, "stop the job of the ID")
 	c.Flags().BoolVar(&resume, "resume", false, "continue the stopped job of the ID")
-	c.MarkFlagsMutuallyExclusive("stop", "resume")
+	a.either(c, false, "stop", "resume")
 	return a.withJSON(c)
 }
 

@@ -50,4 +50,7 @@ func TestCancelOfManyIsAJob(t *testing.T) {
 		{"cancel", "app1:orders:t:1", "--yes"}, {"cancel", "--prefix", "app1", "--rate", "fast", "--yes"}, {"jobs", "--stop"}} {
 		d.run(2, bad...)
 	}
+
+	_, errs = d.run(2, "jobs", "job_stopped", "--stop", "--resume")
+	contains(t, errs, "--stop and --resume exclude each other: want --stop or --resume, only one of them")
 }

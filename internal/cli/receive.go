@@ -69,8 +69,8 @@ sorted and sorted-jeepay, several comma-separated. Schemes with public keys (sta
 	f.StringVar(&rc.answer, "answer", "success", "body of accepted attempts")
 	f.IntVar(&once, "count", 0, "end after this number of accepted callbacks; 0 = never")
 	f.BoolVar(&a.json, "json", false, "print one line of JSON a callback")
-	c.MarkFlagsMutuallyExclusive("then", "fail")
-	c.MarkFlagsMutuallyExclusive("then", "status")
+	a.either(c, false, "then", "fail")
+	a.either(c, false, "then", "status")
 	return c
 }
 

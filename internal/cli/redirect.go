@@ -78,8 +78,8 @@ Use reschedule --url for one notice.`,
 	f.BoolVar(&detach, "detach", false, "start and do not wait for the end")
 	f.BoolVar(&stop, "stop", false, "stop the redirect of the ID")
 	f.BoolVar(&resume, "resume", false, "continue the stopped redirect of the ID")
-	c.MarkFlagsMutuallyExclusive("stop", "resume")
-	c.MarkFlagsMutuallyExclusive("dry-run", "detach")
+	a.either(c, false, "stop", "resume")
+	a.either(c, false, "dry-run", "detach")
 	return a.withJSON(c)
 }
 
