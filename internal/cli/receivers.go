@@ -229,5 +229,37 @@ func (a *command) resumeReceiver(cmd *cobra.Command, r receiverTimes) error {
 		return err
 	}
 
-	return a.showReceiver(s, "resumed")
+	if err := a.showReceiver(s, "resumed"); err != nil || s.Changed || a.json {
+		return err
+	}
+
+	return a.nameNarrowerPauses(cmd, r.ReceiverName)
+}
+
+// nameNarrowerPauses names the pauses of a receiver under prefixes, as rules make them, with the commands that end them.
+func (a *command) nameNarrowerPauses(cmd *cobra.Command, asked client.ReceiverName) error {
+	list, err := fetch(a, func(c *client.Client) (*client.Receivers, error) {
+		return c.Receivers(cmd.Context(), client.ReceiverQuery{Host: asked.Host, State: "paused"})
+	})
+	if err != nil {
+		return err
+	}
+
+	for i := range list.Items {
+		p := list.Items[i].ReceiverName
+		if p.Prefix == "" || p == asked || asked.Audience != "" && p.Audience != asked.Audience {
+			continue
+		}
+
+		command := "notifier resume"
+		for _, f := range [][2]string{{"host", p.Host}, {"audience", p.Audience}, {"prefix", p.Prefix}} {
+			if f[1] != "" {
+				command += " --" + f[0] + " " + clean(f[1])
+			}
+		}
+
+		a.complain("its notices under %s are paused: %s", clean(p.Prefix), command)
+	}
+
+	return nil
 }

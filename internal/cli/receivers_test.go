@@ -42,6 +42,11 @@ func TestReceiverCommands(t *testing.T) {
 		}
 	}
 
+	if _, errs := d.run(0, "resume", "--audience", "m17"); !strings.Contains(errs,
+		"its notices under app1 are paused: notifier resume --audience m17 --prefix app1\n") {
+		t.Errorf("a pause under a prefix is not named: %s", errs)
+	}
+
 	out, errs := d.run(0, "receivers")
 	var rows []string
 	for line := range strings.Lines(out) {
