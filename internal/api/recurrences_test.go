@@ -167,7 +167,7 @@ func TestRecurrenceRefusalsNameTheField(t *testing.T) {
 		{"app1:jobs:daily:books", `{"every":"-1h"}`, "body.every", ""},
 		{"app1:jobs:daily:books", `{"every":"1h","times":0}`, "body.times", ""},
 		{"app1:jobs:daily:books", `{"every":"1h","missed":"none"}`, "body.missed", "skip, latest or all"},
-		{"app1:jobs:daily:books", `{"every":"1h","missed_most":3}`, "body.missed", "all"},
+		{"app1:jobs:daily:books", `{"every":"1h","missed_most":3}`, "body.missed_most", "is only for missed=all"},
 		{"app1:jobs:daily:books", `{"every":"1h","overlap":"wait"}`, "body.overlap", "ORDER=id"},
 		{"app1:jobs:daily:books", `{"every":"1h","expires":"2030-01-01T00:00:00Z"}`, "body.expires", "duration"},
 		{"app1:jobs:daily:books", `{"every":"1h","from":"2030-01-01T00:00:00Z","until":"2029-01-01T00:00:00Z"}`, "body.until", "is not after from"},

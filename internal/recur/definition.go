@@ -115,7 +115,11 @@ func (d *Definition) Check() []Fault {
 		add("last_tick", invalid("needs number"))
 	}
 
-	add("missed", d.checkMissed())
+	if !slices.Contains([]Missed{"", MissedSkip, MissedLatest, MissedAll}, d.Missed) {
+		add("missed", invalid("%.80q; want skip, latest or all", string(d.Missed)))
+	}
+
+	add("missed_most", d.checkMissedMost())
 	if !slices.Contains([]Overlap{"", OverlapAllow, OverlapSkip, OverlapWait}, d.Overlap) {
 		add("overlap", invalid("%.80q; want allow, skip or wait", string(d.Overlap)))
 	}
@@ -131,14 +135,12 @@ func (d *Definition) Check() []Fault {
 	return faults
 }
 
-func (d *Definition) checkMissed() error {
+func (d *Definition) checkMissedMost() error {
 	switch {
-	case !slices.Contains([]Missed{"", MissedSkip, MissedLatest, MissedAll}, d.Missed):
-		return invalid("%.80q; want skip, latest or all", string(d.Missed))
 	case d.MissedMost != 0 && d.Missed != MissedAll:
-		return invalid("%q takes no maximum; only all does", string(d.Missed))
+		return invalid("is only for missed=all; leave it out")
 	case d.MissedMost < 0 || d.MissedMost > MaxMissed:
-		return invalid("a maximum of %d is not from 1 to %d", d.MissedMost, MaxMissed)
+		return invalid("%d is not from 1 to %d", d.MissedMost, MaxMissed)
 	}
 
 	return nil

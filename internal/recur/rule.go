@@ -33,9 +33,9 @@ type Rule struct {
 func Parse(s Spec) (*Rule, error) {
 	switch {
 	case s.Cron == "" && s.Every == 0:
-		return nil, invalid("cron or every is missing; want cron such as 0 2 * * *, or every such as 15m")
+		return nil, invalid("cron is missing, and so is every; want cron such as 0 2 * * *, or every such as 15m")
 	case s.Cron != "" && s.Every != 0:
-		return nil, invalid("cron and every are both given; want one of them")
+		return nil, invalid("cron is given, and so is every; want one of them")
 	case s.Cron == "":
 		return parseEvery(s)
 	case !s.Anchor.IsZero():
