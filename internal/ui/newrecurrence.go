@@ -27,7 +27,13 @@ type newRecurrencePage struct {
 	Values map[string]string
 	Wrong  map[string]text // faults by field; "" = of none of the fields
 	CSRF   string
-	Next   []stamp // the next ticks; empty without a preview
+	Next   []tick // the next ones; empty without a preview
+}
+
+// tick is a tick of a preview.
+type tick struct {
+	At    stamp
+	Local string // its time in the zone of the cron expression; empty without a zone
 }
 
 // Given returns the value of a field with its fault.
@@ -93,8 +99,14 @@ func (p *Pages) previewRecurrence(_ http.ResponseWriter, r *http.Request, v Visi
 	}
 
 	next, err := d.Upcoming(p.now(), api.ShownTicks)
+	zone, unknown := time.LoadLocation(d.Spec.Zone)
 	for _, t := range next {
-		page.Next = append(page.Next, p.stamp(t))
+		local := ""
+		if unknown == nil && d.Spec.Zone != "" {
+			local = t.In(zone).Format(time.DateTime) + " " + d.Spec.Zone
+		}
+
+		page.Next = append(page.Next, tick{p.stamp(t), local})
 	}
 
 	return false, err
@@ -173,6 +185,10 @@ func (d *newRecurrencePage) duration(name string) time.Duration {
 func (d *newRecurrencePage) add(faults []recur.Fault) {
 	for _, f := range faults {
 		name := f.Field
+		if name == "cron" && d.Values["cron"] == "" && d.Wrong["every"] != nil {
+			continue // the interval is given, and wrong
+		}
+
 		if _, shown := d.Values[name]; !shown {
 			name = ""
 		}

@@ -34,7 +34,8 @@ const recurrencesPerPage = 50
 
 // recurrenceRow is a recurring notice in the list.
 type recurrenceRow struct {
-	Key, Path, Ticks           string
+	Key, Path                  string
+	Ticks                      text
 	State                      text
 	Level                      level
 	Next                       stamp
@@ -52,8 +53,16 @@ type recurrencesPage struct {
 	May  bool
 }
 
+// ticksText is the cron expression with its zone, or the interval.
+func ticksText(s recur.Spec) text {
+	if s.Every > 0 {
+		return say("every %s", s.Every)
+	}
+	return plain(api.Ticks(s))
+}
+
 func (p *Pages) recurrenceRow(x *recur.Recurrence, v Visitor) recurrenceRow {
-	row := recurrenceRow{Key: x.Key, Path: recurrencePath(x.Key), Ticks: api.Ticks(x.Spec), State: say("active"), Level: fine,
+	row := recurrenceRow{Key: x.Key, Path: recurrencePath(x.Key), Ticks: ticksText(x.Spec), State: say("active"), Level: fine,
 		Stored: int64(x.Stored), Missed: int64(x.State.Missed), Overlapped: int64(x.Overlapped), Paused: x.Paused,
 		May: v.May(auth.Produce), CSRF: v.CSRF}
 	next, err := x.Upcoming(p.now(), api.ShownTicks)

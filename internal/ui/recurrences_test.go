@@ -46,6 +46,9 @@ func TestRecurrencesArePausedResumedAndRun(t *testing.T) {
 		t.Errorf("the page shows %d times, want the next five", n)
 	}
 
+	s.define(recur.Definition{Key: "app1:orders:poll:bank", Spec: recur.Spec{Every: 15 * time.Minute}})
+	s.get("/ui/recurrences").says("every 15m")
+	s.in("zh-CN", "", "/ui/recurrences").says("每 15 分钟").saysNot("every")
 	const path = "/ui/recurrences/app1:orders:daily:books"
 	page = s.press(page, path+"/pause").says("The recurring notice is paused.", "app1:orders:daily:books paused Resume")
 	if len(page.forms(path+"/pause")) > 0 {
@@ -81,14 +84,18 @@ func TestRecurrenceIsCreatedAndDeleted(t *testing.T) {
 	s.get(form).is(200).says("Cron expression", "Preview").saysNot("Create")
 	before := s.engine.Changes()
 	wrong := s.post(form, "key", "app1:orders:daily:books", "cron", "61 * * * *", "expires", "soon", "overlap", "wait").is(422).
-		says("Cron expression Not accepted: ", "Expires after Not a duration", "Overlapping ticks default allow skip wait Not accepted: ").
+		says("Cron expression Not accepted: ", "Expires after Not a duration",
+			"While an earlier notice is pending default allow skip wait Not accepted: ").
 		saysNot("Create")
 	if !strings.Contains(wrong.body, `aria-describedby="wrong-cron"`) || !strings.Contains(wrong.body, `value="61 * * * *"`) {
 		t.Error("the form loses what was given, or does not tie the fault to its field")
 	}
 	s.post(form, "key", "app9:a:b:c", "every", "1h").is(422).says("No route matches this key.")
+	s.post(form, "key", key, "every", "soon", "url", "https://shop.example/hook").is(422).
+		says("Interval Not a duration").saysNot("Not accepted")
+	s.post(form, "key", key).is(422).says("Cron expression Not accepted: is missing, and so is every; want cron")
 	s.post(list, "key", key, "every", "1ms").is(422).says("Interval Not accepted: ")
-	page := s.post(form, fields...).is(200).says("Next ticks", "Create")
+	page := s.post(form, fields...).is(200).says("Next ticks", "02:00:00 Asia/Shanghai", "Create")
 	if n := strings.Count(page.body, "18:00:00.000Z"); n < 5 {
 		t.Errorf("the preview shows %d times, want the next five", n)
 	}

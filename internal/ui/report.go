@@ -11,7 +11,6 @@ import (
 
 	"notifier/internal/history"
 	"notifier/internal/keys"
-	"notifier/internal/notice"
 	"notifier/internal/search"
 )
 
@@ -28,11 +27,12 @@ type reportPage struct {
 }
 
 type reportRow struct {
-	Name                   string
-	Total                  bool
-	Notices, Dead, Later   int64
-	First, Minute          string
-	Hour, Day, Median, P99 string
+	Name                 string
+	Total                bool
+	Notices, Dead, Later int64
+	First, Minute        string
+	Hour, Day            string
+	Median, P99          text
 }
 
 var groupTexts = map[history.Group]text{history.ByReceiver: say("Receiver"), history.ByRoute: say("Route"), history.ByType: say("Type")}
@@ -106,9 +106,9 @@ func reportLine(l *history.Line, name string) reportRow {
 		return fmt.Sprintf("%.2f %%", 100*float64(n)/float64(l.Notices))
 	}
 	row := reportRow{Name: name, Notices: l.Notices, Dead: l.Dead, Later: l.Later, First: share(l.First), Minute: share(l.InMinute),
-		Hour: share(l.InHour), Day: share(l.InDay), Median: "–", P99: "–"}
+		Hour: share(l.InHour), Day: share(l.InDay), Median: plain("–"), P99: plain("–")}
 	if l.Timed > 0 {
-		row.Median, row.P99 = notice.Short(l.Median.Round(time.Millisecond)), notice.Short(l.P99.Round(time.Millisecond))
+		row.Median, row.P99 = plain(l.Median.Round(time.Millisecond)), plain(l.P99.Round(time.Millisecond))
 	}
 
 	return row

@@ -14,6 +14,7 @@ func TestReportPage(t *testing.T) {
 	s = s.as(ui.Visitor{})
 	a.put("app1:orders:paid:past-7", notice.EndDelivered, nil)
 	s.get("/ui/report?month=2026-11").is(200).says("shop.example", "75.00 %", "12ms", "Download CSV", "Total")
+	s.in("zh-CN", "", "/ui/report?month=2026-11").is(200).says("12 毫秒").saysNot("12ms")
 	s.as(ui.Visitor{Prefix: "app2"}).get("/ui/report?month=2026-11").is(200)
 	q := a.report
 	if q.Prefix != "app2" || !q.Since.Equal(time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)) ||
