@@ -19,6 +19,8 @@ var (
 	ErrBusy = errors.New("the history runs enough searches for text")
 	// ErrReplayKnown means that a replay with this id exists.
 	ErrReplayKnown = errors.New("there is a replay of this id")
+	// errUnowned means that the history has no entry yet, and so belongs to no service.
+	errUnowned = errors.New("the history has no owner")
 	// ErrCursor means that a cursor does not belong to this listing.
 	ErrCursor = errors.New("not a cursor of the history")
 )

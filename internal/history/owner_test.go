@@ -50,6 +50,24 @@ func TestHistoryRefusesAnotherOwner(t *testing.T) {
 	})
 }
 
+// Regression test: the count before the first entry succeeded, so that the next one came an hour later. Reports were incomplete until then.
+func TestRecountFailsBeforeTheFirstEntry(t *testing.T) {
+	t.Parallel()
+	engines(t, func(t *testing.T, url string) {
+		d := belongs(t, url, Owner{"notifier", "AAA"})
+		if _, err := d.Recount(t.Context(), noon); !errors.Is(err, errUnowned) {
+			t.Errorf("without an entry: %v", err)
+		}
+		write(t, d, rowsOf(BodiesKeep, ended(1, nil)))
+		if _, err := d.Recount(t.Context(), noon); err != nil {
+			t.Error(err)
+		}
+		if r := reported(t, d, nil); r.Counting {
+			t.Error("the report is incomplete")
+		}
+	})
+}
+
 // The new side of a migration starts before it has the identity of the old side: it must
 // not take the history by looking at it.
 func TestFirstWriterBecomesOwner(t *testing.T) {

@@ -23,9 +23,15 @@ const recheck = 6 * time.Hour
 // Recount repairs the counts of the hours whose number of entries differs from the number counted, and returns the number
 // of hours repaired: entries of before the table history_hours, of an instance of an older version, or that
 // another program deleted. The first run checks all hours, the latest first; a later one only those of the last six hours
-// before now, the time of Redis's clock. If another instance runs it, Recount returns 0.
+// before now, the time of Redis's clock. If another instance runs it, Recount returns 0. It fails with errUnowned before the
+// first entry.
 func (d *DB) Recount(ctx context.Context, now time.Time) (repaired int, err error) {
-	if owned, err := d.begin(ctx); err != nil || !owned {
+	owned, err := d.begin(ctx)
+	if err == nil && !owned {
+		err = errUnowned
+	}
+
+	if err != nil {
 		return 0, err
 	}
 
