@@ -38,6 +38,12 @@ func (r *reader) robots(c *Config) {
 		}
 	}
 
+	for _, rt := range c.Routes { // with a wrong hook or format, it is unknown which routes have a robot
+		if v := routePrefix(rt.Name) + "ON_DEAD"; r.errs.Of(v) || r.errs.Of(v+"_FORMAT") {
+			return
+		}
+	}
+
 	for _, rt := range c.Routes {
 		if r.formats[rt.Name].secret != "" && rt.Robot == nil && !r.errs.Of(routePrefix(rt.Name)+"FORMAT_SECRET") {
 			r.add(routePrefix(rt.Name)+"FORMAT_SECRET", "", "(not shown) is for a route that another one names in ON_DEAD, with the "+

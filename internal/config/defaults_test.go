@@ -84,7 +84,7 @@ func TestWrongDefaultsAreReportedOnce(t *testing.T) {
 		"ROUTE_DEFAULT_HTTPS_ONLY=maybe":  "NOTIFIER_ROUTE_DEFAULT_HTTPS_ONLY=\"maybe\": want true or false",
 		"ROUTE_DEFAULT_TLS=old":           "NOTIFIER_ROUTE_DEFAULT_TLS=\"old\": want compatible",
 		"ROUTE_DEFAULT_SECRET=x":          "NOTIFIER_ROUTE_DEFAULT_SECRET: is not known",
-		"ROUTE_DEFAULT_PREFIX=x":          "NOTIFIER_ROUTE_DEFAULT_PREFIX: is not known",
+		"ROUTE_DEFAULT_PREFIX=x":          "such as NOTIFIER_ROUTE_DEFAULT_RETRY, or set it for each route",
 		"ROUTES=orders,default":           "the name default is reserved: NOTIFIER_ROUTE_DEFAULT_… are the defaults of all routes",
 		"ROUTES=orders,or ders\nGRACE=x":  "NOTIFIER_GRACE",
 		"ROUTES=,,\nROUTE_ORDERS_ADOPT=x": "NOTIFIER_ROUTES: is missing",

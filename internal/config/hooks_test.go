@@ -102,7 +102,7 @@ func TestFormatSetsAcknowledgementAndRate(t *testing.T) {
 
 func TestWrongFormatIsNamed(t *testing.T) {
 	for want, env := range map[string]map[string]string{
-		"ON_DEAD_FORMAT=":                team("ROUTE_ORDERS_ON_DEAD_FORMAT=telegram"),
+		"ON_DEAD_FORMAT=":                team("ROUTE_ORDERS_ON_DEAD_FORMAT=telegram", "ROUTE_ALARMS_FORMAT_SECRET=hidden"),
 		"needs NOTIFIER_ROUTE_MORE_":     team("ROUTE_MORE_ON_DEAD_FORMAT=slack"),
 		"differs from that of route":     team("ROUTE_MORE_ON_DEAD=alarms"),
 		"is for ON_DEAD_FORMAT=json":     team("ROUTE_ORDERS_ON_DEAD_BODY=include"),
@@ -110,7 +110,7 @@ func TestWrongFormatIsNamed(t *testing.T) {
 		"want POST":                      team("ROUTE_ALARMS_METHOD=GET"),
 		"want at most 15/m":              team("ROUTE_ALARMS_RATE=20/m"),
 		"the only secret of slack":       team("ROUTE_ORDERS_ON_DEAD_FORMAT=slack", "ROUTE_ALARMS_FORMAT_SECRET=hidden"),
-		"the address of the team":        team("ROUTE_ALARMS_TARGET=log"),
+		"the address of the team":        team("ROUTE_ALARMS_TARGET=log", "ROUTE_ALARMS_FORMAT_SECRET=hidden"),
 		"MORE_FORMAT_SECRET":             team("ROUTE_MORE_FORMAT_SECRET=hidden"),
 		"NOTIFIER_ALARM_URL: is missing": team("ALARM_FORMAT=slack"),
 		"NOTIFIER_ALARM_URL: (not shown": team("ALARM_URL=hidden"),

@@ -302,6 +302,9 @@ func (r *reader) unknownText(name string) string {
 	if near := r.nearest(name); near != "" {
 		return "is not known; did you mean " + near + "?"
 	}
+	if strings.HasPrefix(name, routePrefix(reserved)) {
+		return "is not known; want a variable that has a default, such as " + routePrefix(reserved) + "RETRY, or set it for each route"
+	}
 	if list := listOf(name); list != "" {
 		return "is not known; is its name missing from " + list + "?"
 	}
