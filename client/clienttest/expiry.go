@@ -57,7 +57,7 @@ func (x expiry) from(due time.Time) (expiry, *problem) {
 	}
 
 	if !x.at.IsZero() && !x.at.After(due) {
-		return x, failed(http.StatusUnprocessableEntity, "the notice would have expired by then; want an earlier due time, or a later expires")
+		return x, failed(http.StatusUnprocessableEntity, "the notice would have expired by then; want a later expires, or an earlier due time")
 	}
 
 	return x, nil

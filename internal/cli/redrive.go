@@ -52,7 +52,7 @@ Use resend for one delivered notice, and replay for all notices of a window.`,
 		},
 	}
 	a.bulkFlags(c, &b, &routeName)
-	delayVar(c.Flags(), &expires, "expires", "when the notices expire now, from now; those that have expired need it")
+	delayVar(c.Flags(), &expires, "expires", "new expiry, counted from now: 10m; required for expired notices")
 	c.Flags().StringVar(&b.Rate, "rate", "", "redrive at a rate such as 5/s (default: all at once; with --job 100/s)")
 	jobVar(c, &job)
 	return a.withJSON(c)
@@ -188,6 +188,10 @@ func (a *command) bulk(ctx context.Context, name string, b client.Bulk, call bul
 	}
 
 	a.say("%d of %d dead letters of route %s %s%s\n", changed, matched, name, call.done, overTime(changed, b.Rate))
+	if changed < matched && call.done == redriving.done {
+		a.complain("the others have expired, or were changed meanwhile; notifier redrive KEY --expires 10m redrives an expired one")
+	}
+
 	return nil
 }
 

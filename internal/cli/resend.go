@@ -39,6 +39,6 @@ window.`,
 			})
 		},
 	}
-	delayVar(c.Flags(), &expires, "expires", "when the notices expire now, from now; those that have expired need it")
+	delayVar(c.Flags(), &expires, "expires", "new expiry, counted from now: 10m; required for expired notices")
 	return a.withJSON(c)
 }

@@ -303,7 +303,7 @@ func (f *finder) deaths(counts []store.Counts) {
 func (f *finder) died(d store.DeadGroup) {
 	name, view := f.Routes.NameOf(d.Prefix), say("View")
 	command := "notifier list --state dead --route " + name + causeFlags(d.Cause)
-	if f.Reader.Role.Includes(auth.Operate) {
+	if f.Reader.Role.Includes(auth.Operate) && d.Cause.Reason != notice.ReasonExpired { // a redrive of many skips expired notices
 		view, command = say("View and redrive"), "notifier redrive --route "+name+causeFlags(d.Cause)+" --rate 100/s"
 	}
 

@@ -166,6 +166,19 @@ func TestProblemsHaveARemedy(t *testing.T) {
 	}
 }
 
+// Regression test: the command of expired dead letters was a redrive, which skips them all.
+func TestExpiredDeadLettersAreListed(t *testing.T) {
+	t.Parallel()
+	b := &problems.Board{At: now, CountsAt: now, Deaths: []store.DeadGroup{{Prefix: "app2", Count: 1, First: now, Last: now,
+		Cause: notice.Cause{Reason: notice.ReasonExpired}}}}
+	for _, p := range find(t, b, auth.Local()) {
+		if p.Kind == problems.Dead && p.Command == "notifier list --state dead --route "+p.Route+" --reason expired" {
+			return
+		}
+	}
+	t.Error("no problem has the command that lists them")
+}
+
 // TestFindComparesWithAChangeOfSettings checks when failing receivers are explained by a change of their route.
 func TestFindComparesWithAChangeOfSettings(t *testing.T) {
 	t.Parallel()

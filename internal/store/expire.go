@@ -17,7 +17,7 @@ var expireSource string
 var expireScript = wire.NewScript("claim", WithParts(expireSource), false)
 
 // ErrExpires means that a notice would have expired when it is due.
-var ErrExpires = fmt.Errorf("%w: the notice would have expired by then; want an earlier due time, or a later expires", notice.ErrInvalid)
+var ErrExpires = fmt.Errorf("%w: the notice would have expired by then; want a later expires, or an earlier due time", notice.ErrInvalid)
 
 // disarm deletes, in a cluster, the timers of notices that were claimed before they were due.
 func (s *Store) disarm(ctx context.Context, prefix string, c *Claimed) {

@@ -263,6 +263,9 @@ func TestDeadLettersAreGroupedByReason(t *testing.T) {
 		"HTTP 500 left", "Redrive 2 notices")
 	s.get("/ui/dead/group?route=orders").is(200).says("All dead letters of orders", "8 notices", "Redrive 8 notices")
 	s.get("/ui/dead?route=orders").is(200).says("All dead letters of orders")
+	s.dead("app1:orders:paid:x", "https://shop.example/", notice.ReasonExpired, "")
+	s.get("/ui/dead/group?reason=expired&route=orders").is(200).
+		says("These notices have expired.", "Purge 1 notice").saysNot("Redrive 1 notice")
 	// A visitor who does not own the route gets its own groups, with their hosts.
 	s.as(ui.Visitor{Prefix: "app1:orders:paid"}).get("/ui/dead").is(200).says("6 timeout shop.example", "HTTP 500 slow", "1 gone shop.example",
 		"1 gone other.example")
