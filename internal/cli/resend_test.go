@@ -9,6 +9,7 @@ import (
 	"notifier/internal/callback"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/store"
 	"notifier/internal/testcall"
 )
 
@@ -40,6 +41,22 @@ func TestSendTestOfANotice(t *testing.T) {
 	contains(t, errs, "no notice is kept")
 	_, errs = d.run(2, "send-test", key, "--to", "https://shop.example/")
 	contains(t, errs, "are for a route")
+}
+
+// Regression test: a redrive of many said "0 of 1", and not that it skips expired notices.
+func TestRedriveNamesExpiredNotices(t *testing.T) {
+	t.Parallel()
+	d := newTestCLI(t)
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	n := &notice.Notice{Key: "app1:jobs:t:1", Route: "app1:jobs", Made: notice.MadeAt(now.Add(-time.Hour)), Due: now.Add(-time.Hour),
+		Reason: notice.ReasonExpired, Content: notice.Content{Expires: now.Add(-time.Minute)}}
+	d.engine.Add(store.Found{Notice: n, State: notice.Dead, SettledAt: now.Add(-time.Minute)})
+	out, errs := d.run(0, "redrive", "--route", "jobs")
+	contains(t, out, "0 of 1 dead letters of route jobs redriven")
+	contains(t, errs, "notifier redrive KEY --expires 10m redrives an expired one")
+	_, errs = d.run(2, "redrive", n.Key)
+	contains(t, errs, "want a later expires")
+	d.run(0, "redrive", n.Key, "--expires", "10m")
 }
 
 func TestResendAndPurge(t *testing.T) {
