@@ -95,7 +95,7 @@ func (a *api) reportAsked(month string, values url.Values, limit int, f *codec.F
 
 	q.By = history.Group(cmp.Or(values.Get("by"), string(history.ByReceiver)))
 	if !slices.Contains(history.Groups, q.By) {
-		f.Add("query.by", codec.Clip(string(q.By), 60), "want %s", codec.Join(history.Groups))
+		f.Add("query.by", codec.Clip(string(q.By), 60), "want receiver, route or type")
 	}
 
 	q.Prefix, q.Limit = a.filter(values, f).Prefix, limit

@@ -19,7 +19,8 @@ func (a *command) monthReport() *cobra.Command {
 		Short: "Report the deliveries of a month for each receiver, route or type",
 		Long: `Counts the notices that were finalized in a month, from the history: acknowledged at the
 first attempt, within a minute, an hour and a day of the start of the first attempt, dead,
-and the median and the 99th percentile until the acknowledgement (at most 5 % off). LATER
+and the median and the 99th percentile until the acknowledgement (at most 5 % off). Shares are of
+NOTICES, which include cancelled and replaced ones: --csv counts those separately. LATER
 counts further endings, after a redrive or a resend; no other column includes them.`,
 		Example: `  notifier report --month 2026-11 --zone Asia/Shanghai
   notifier report --month 2026-11 --by route --prefix app1
@@ -48,7 +49,7 @@ counts further endings, after a redrive or a resend; no other column includes th
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&q.Month, "month", "", "the month, such as 2026-11 (default: the present one)")
+	f.StringVar(&q.Month, "month", "", "the month, such as 2026-11, or this (the default)")
 	f.StringVar(&q.Zone, "zone", "", "IANA time zone of the month, such as Asia/Shanghai (default: UTC)")
 	f.StringVar(&q.By, "by", "", "a line for each receiver, route or type (app:module:type) (default: receiver)")
 	f.StringVar(&q.Prefix, "prefix", "", "only keys under app, app:module or app:module:type")

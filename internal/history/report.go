@@ -302,7 +302,7 @@ func (d *DB) lines(ctx context.Context, q ReportQuery) (map[string]*Line, error)
 func Month(text string, zone *time.Location) (since, until time.Time, err error) {
 	since, err = time.ParseInLocation("2006-01", text, zone)
 	if err != nil || since.Year() < 2000 {
-		return since, until, errors.New("want a month such as 2026-11")
+		return since, until, errors.New("want a month such as 2026-11, or this")
 	}
 
 	return since, since.AddDate(0, 1, 0), nil
