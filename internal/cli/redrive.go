@@ -138,35 +138,20 @@ func (a *command) bulk(ctx context.Context, name string, b client.Bulk, call bul
 	}
 
 	defer c.Close()
-	var missing []string
-	sum := func(dry bool, each func(matched int)) (matched, changed int, err error) {
-		b := b
-		b.DryRun = dry
-		for {
-			s, err := call.step(ctx, c, name, b)
-			if err != nil {
-				return matched, changed, err
-			}
 
-			matched, changed = matched+s.matched, changed+s.changed
-			missing = append(missing, s.missing...)
-			if each != nil {
-				each(s.matched)
-			}
-
-			if b.Cursor = s.cursor; b.Cursor == "" {
-				return matched, changed, nil
-			}
-		}
-	}
 	dry := b.DryRun
-	matched, changed, err := sum(true, nil)
+	b.DryRun = true
+	t, err := call.all(ctx, c, name, b, nil)
+	missing := t.missing
 	if err == nil && !dry {
-		bar := a.bar(int64(matched), call.doing, "notices")
-		matched, changed, err = sum(false, func(n int) { _ = bar.Add(n) }) // only drawing can fail
+		bar := a.bar(int64(t.matched), call.doing, "notices")
+		b.DryRun = false
+		t, err = call.all(ctx, c, name, b, func(n int) { _ = bar.Add(n) }) // only drawing can fail
+		missing = append(missing, t.missing...)
 		_ = bar.Finish()
 	}
 
+	matched, changed := t.matched, t.changed
 	if err != nil {
 		return fmt.Errorf("after %d were %s: %w", changed, call.done, err)
 	}
@@ -193,6 +178,25 @@ func (a *command) bulk(ctx context.Context, name string, b client.Bulk, call bul
 	}
 
 	return nil
+}
+
+// all repeats a step until no dead letter is left, and adds the answers up. each, unless nil, gets the number of each step.
+func (call bulkCall) all(ctx context.Context, c *client.Client, name string, b client.Bulk, each func(matched int)) (sum step, err error) {
+	for ; ; b.Cursor = sum.cursor {
+		s, err := call.step(ctx, c, name, b)
+		if err != nil {
+			return sum, err
+		}
+
+		sum = step{sum.matched + s.matched, sum.changed + s.changed, s.cursor, append(sum.missing, s.missing...)}
+		if each != nil {
+			each(s.matched)
+		}
+
+		if sum.cursor == "" {
+			return sum, nil
+		}
+	}
 }
 
 // overTime says how long a redrive of n notices takes at a rate; empty = at once.
