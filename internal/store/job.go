@@ -44,10 +44,21 @@ func (s *Store) AmendAll(ctx context.Context, b Bulk) (Amends, error) {
 		return Amends{}, err
 	}
 
+	var now time.Time
+	if b.DryRun { // the script itself refuses a redrive of an expired notice
+		if now, err = s.w.Now(ctx); err != nil {
+			return Amends{}, err
+		}
+	}
+
 	list := make([]Amended, 0, len(p.Items))
 	for i := range p.Items {
 		f := &p.Items[i]
 		if f.Job == j.ID || b.Fits != nil && !b.Fits(f) {
+			continue
+		}
+
+		if b.DryRun && b.Op == Redrive && f.Expired(now) {
 			continue
 		}
 
