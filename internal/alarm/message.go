@@ -137,7 +137,7 @@ var titles = map[Event][2]string{
 	DeadEnded:   {"notifier: recovered: no new dead letters of route %[1]s, reason %[3]s", "notifier：已恢复：路由 %[1]s 不再产生死信，原因 %[3]s"},
 	Down:        {"notifier: failing receivers of route %[1]s: %[2]d", "notifier：路由 %[1]s 持续失败的接收方：%[2]d 个"},
 	DownEnded:   {"notifier: recovered: the receivers of route %[1]s answer again", "notifier：已恢复：路由 %[1]s 的接收方恢复应答"},
-	Paused:      {"notifier: receivers of route %[1]s paused by rule: %[2]d", "notifier：路由 %[1]s 依规则暂停的接收方：%[2]d 个"},
+	Paused:      {"notifier: receivers of route %[1]s paused by rule %[3]s: %[2]d", "notifier：路由 %[1]s 依规则 %[3]s 暂停的接收方：%[2]d 个"},
 	PausedEnded: {"notifier: no receiver of route %[1]s is paused by rule any more", "notifier：路由 %[1]s 不再有依规则暂停的接收方"},
 	Test:        {"notifier: test message", "notifier：测试消息"},
 	Lost:        {"notifier: data lost in Redis", "notifier：Redis 丢失数据"},

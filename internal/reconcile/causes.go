@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -255,7 +256,12 @@ func (h *Hooks) due(ctx context.Context, rt *route.Route, reason string, c *caus
 	case reasonPaused:
 		list, err := h.o.Pauses.RuledBy(ctx, h.o.Routes, rt)
 		m.Event, m.Count = alarm.Paused, int64(len(list))
-		return dueOf(c, m, alarm.PausedEnded, err)
+		m, ended, err = dueOf(c, m, alarm.PausedEnded, err)
+		if m != nil && !ended {
+			m.Reason = rulesOf(list)
+		}
+
+		return m, ended, err
 	}
 
 	if c.Told > 0 && c.Last <= c.Told {
@@ -275,6 +281,17 @@ func (h *Hooks) due(ctx context.Context, rt *route.Route, reason string, c *caus
 	}
 
 	return m, ended, err
+}
+
+// rulesOf names the rules of pauses, each once.
+func rulesOf(list []*receivers.Pause) string {
+	var rules []string
+	for _, p := range list {
+		rules = append(rules, p.Rule)
+	}
+
+	slices.Sort(rules)
+	return strings.Join(slices.Compact(rules), ", ")
 }
 
 // dueOf is due for the receivers of a route that fail or are paused by rule, whose number m has. A message follows if there is
