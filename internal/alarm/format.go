@@ -74,6 +74,9 @@ func NewRobot(f Format, address *url.URL, key string) *Robot {
 	return &Robot{Format: f, Chinese: f == DingTalk || f == WeCom || f == Feishu && !lark, key: key}
 }
 
+// Signs reports whether the robot has a key. A nil Robot has none.
+func (r *Robot) Signs() bool { return r != nil && r.key != "" }
+
 // String hides the key.
 func (r *Robot) String() string { return string(r.Format) }
 

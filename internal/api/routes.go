@@ -45,14 +45,10 @@ func viewRoute(r *route.Route) Route {
 	v := Route{Name: r.Name, Prefix: r.Prefix, Target: string(r.Target.Kind), TargetKey: r.Target.Key, Retry: make([]string, len(r.Ladder)),
 		Summary: r.Ladder.Summary(), Ack: r.Acknowledgement(), OnStatus: r.OnStatus.String(), TimeoutMS: r.Timeout.Milliseconds(),
 		Concurrency: r.Concurrency, Rate: r.Rate}
-	signing := r.Signing()
-	v.Signed = len(signing.Schemes) > 0
-	if signing.Shared() {
+	v.Sign = r.SignedBy()
+	v.Signed = len(v.Sign) > 0
+	if r.Signing().Shared() {
 		v.SignPer = string(r.Signs())
-	}
-
-	for _, scheme := range signing.Schemes {
-		v.Sign = append(v.Sign, string(scheme))
 	}
 
 	if r.PauseAfter > 0 {

@@ -132,9 +132,7 @@ func viewRoute(r *route.Route) routeView {
 		v.Expires = notice.Short(r.Expires)
 	}
 
-	for _, scheme := range signing.Schemes {
-		v.Sign = append(v.Sign, string(scheme))
-	}
+	v.Sign = r.SignedBy()
 
 	var at time.Duration
 	for i, d := range r.Ladder {

@@ -89,6 +89,7 @@ func TestFormatSetsAcknowledgementAndRate(t *testing.T) {
 	}
 	text := strings.Join(Describe(c), "\n")
 	if !strings.Contains(text, ", a notice of each dead letter, as messages for dingtalk, to route alarms") ||
+		!strings.Contains(text, ", signed by dingtalk") ||
 		strings.Contains(text, "hidden") {
 		t.Errorf("%s", text)
 	}

@@ -2,6 +2,7 @@ package route
 
 import (
 	"slices"
+	"strings"
 
 	"notifier/internal/alarm"
 	"notifier/internal/sign"
@@ -64,24 +65,30 @@ func (r *Route) TestContent() (body []byte, contentType string) {
 	return []byte(`{"test":true}`), ""
 }
 
+// SignedBy names the schemes that sign the route's callbacks, or the format of its messages if these are signed; nil = unsigned.
+func (r *Route) SignedBy() (names []string) {
+	for _, scheme := range r.Signing().Schemes {
+		names = append(names, string(scheme))
+	}
+
+	if r.Robot.Signs() {
+		names = append(names, r.Robot.String())
+	}
+
+	return names
+}
+
 // SignedText describes how the route's callbacks are signed, such as "signed by stripe, jws, per host".
 func (r *Route) SignedText() string {
-	s := r.Signing()
-	var text string
+	s, names := r.Signing(), r.SignedBy()
 	switch {
-	case len(s.Schemes) == 0:
+	case len(names) == 0:
 		return "unsigned"
 	case len(s.Schemes) == 1 && s.Schemes[0] == sign.Standard:
 		return "signed per " + string(s.Per)
 	}
 
-	for i, scheme := range s.Schemes {
-		if i > 0 {
-			text += ", "
-		}
-		text += string(scheme)
-	}
-
+	text := strings.Join(names, ", ")
 	if s.Shared() {
 		text += ", per " + string(s.Per)
 	}

@@ -127,20 +127,15 @@ func rowOf(rt *route.Route) routeRow {
 		row.Rate = plain(perSecond(rt.Rate))
 	}
 
-	if signing := rt.Signing(); len(signing.Schemes) > 0 {
-		var schemes []string
-		for _, scheme := range signing.Schemes {
-			schemes = append(schemes, string(scheme))
-		}
-
+	if schemes := rt.SignedBy(); len(schemes) > 0 {
 		row.Signed = say("`%s`", schemes)
-		if signing.Shared() {
+		if rt.Signing().Shared() {
 			secrets := len(rt.Secrets)
 			if rt.TextKey.Reveal() != "" {
 				secrets++
 			}
 
-			row.Signed = say("`%s` · one key per %s · %s secret(s)", schemes, stateText(signing.Per), secrets)
+			row.Signed = say("`%s` · one key per %s · %s secret(s)", schemes, stateText(rt.Signing().Per), secrets)
 		}
 	}
 
