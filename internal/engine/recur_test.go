@@ -112,7 +112,7 @@ func TestDefinitionsMustFitTheirRoute(t *testing.T) {
 		{"overlap", func(d *recur.Definition) { d.Key, d.Overlap = "app2:a:b:n", recur.OverlapAllow }},
 		{"overlap", func(d *recur.Definition) { d.Overlap = "never" }},
 		{"missed", func(d *recur.Definition) { d.Missed = "some" }},
-		{"missed", func(d *recur.Definition) { d.MissedMost = 3 }},
+		{"missed_most", func(d *recur.Definition) { d.MissedMost = 3 }},
 		{"expires", func(d *recur.Definition) { d.Content.Expires = time.Now() }},
 		{"retry", func(d *recur.Definition) { d.Content.Ladder = notice.Ladder{-time.Hour} }},
 		{"times", func(d *recur.Definition) { d.Times = -1 }},
