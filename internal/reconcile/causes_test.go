@@ -234,7 +234,8 @@ func TestTeamLearnsOnceOfPausesByRule(t *testing.T) {
 	f.ahead = collectFor + time.Second
 	f.passes()
 	f.passes()
-	const first, more = "receivers of route orders paused by rule ON_STATUS 401: 1\nSince: ", "receivers of route orders paused by rule ON_STATUS 401: 2\nSince: "
+	const by = "receivers of route orders paused by rule ON_STATUS 401: "
+	const first, more = by + "1\nSince: ", by + "2\nSince: "
 	f.want(first)
 	if text := f.texts()[0]; !strings.Contains(text, "Receiver: a.example:443\n<https://n.example/orders/true|") {
 		t.Errorf("%q", text)
