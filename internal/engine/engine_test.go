@@ -88,6 +88,23 @@ type world struct {
 	stop func()
 }
 
+// pauseRoute pauses a route, and waits until this instance knows it: until then it may still claim.
+func (w *world) pauseRoute(t *testing.T, prefix string) {
+	t.Helper()
+	if err := w.Pause(t.Context(), prefix); err != nil {
+		t.Fatal(err)
+	}
+
+	eventually(t, "the pause to be known", func() bool {
+		for shard := range w.store.Space().Places() {
+			if !w.dispatch.Paused(keys.Partition{Prefix: prefix, Shard: shard}) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 func testRoute(name, prefix string) *route.Route {
 	return &route.Route{Name: name, Prefix: prefix, Target: route.Target{Kind: route.KindLog},
 		Ladder: notice.Ladder{20 * time.Millisecond, 40 * time.Millisecond}, Timeout: 2 * time.Second, Ack: route.Ack{Kind: route.Ack2xx},

@@ -43,9 +43,7 @@ func TestWaitingNoticesExpire(t *testing.T) {
 	g := refusing()
 	srv := testkit.SharedRedis(t)
 	w := start(t, srv, g, nil, retried, ordered, testRoute("p", "app3"), retried.OnDead)
-	if err := w.Pause(t.Context(), "app3"); err != nil {
-		t.Fatal(err)
-	}
+	w.pauseRoute(t, "app3")
 
 	w.put(t, 20, func(i int) store.Request { return store.Request{Key: fmt.Sprintf("app1:a:b:%d", i)} })
 	w.put(t, 1, func(int) store.Request { return store.Request{Key: "app2:shop:paid:O1~1"} })
@@ -117,10 +115,7 @@ func TestExpiredNoticesAreSentAgainWithANewExpiry(t *testing.T) {
 	t.Parallel()
 	g := newGot(10)
 	w := start(t, testkit.SharedRedis(t), g, nil, testRoute("r", "app1"))
-	if err := w.Pause(t.Context(), "app1"); err != nil {
-		t.Fatal(err)
-	}
-
+	w.pauseRoute(t, "app1")
 	keys := []string{"app1:a:b:1", "app1:a:b:2", "app1:a:b:3"}
 	w.put(t, 3, func(i int) store.Request {
 		return store.Request{Key: keys[i], Delay: 200 * time.Millisecond, Content: notice.Content{ExpiresAfter: 50 * time.Millisecond}}
@@ -300,10 +295,7 @@ func TestReportsDecideAfterTheExpiry(t *testing.T) {
 func TestInterruptedNoticesExpire(t *testing.T) {
 	t.Parallel()
 	w := start(t, testkit.SharedRedis(t), newGot(10), nil, testRoute("r", "app1"))
-	if err := w.Pause(t.Context(), "app1"); err != nil { // so that only the claim below is made
-		t.Fatal(err)
-	}
-
+	w.pauseRoute(t, "app1") // so that only the claim below is made
 	const key = "app1:a:b:1"
 	w.put(t, 1, func(int) store.Request {
 		return store.Request{Key: key, Delay: 200 * time.Millisecond, Content: notice.Content{ExpiresAfter: 200 * time.Millisecond}}

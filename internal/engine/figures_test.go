@@ -109,8 +109,8 @@ func TestWaitingNoticesOfAllInstances(t *testing.T) {
 	for _, w := range both {
 		eventually(t, "both live", func() bool { return w.Fleet().View().Alive() == 2 })
 	}
-	if err := both[0].Pause(t.Context(), "app2"); err != nil {
-		t.Fatal(err)
+	for _, w := range both {
+		w.pauseRoute(t, "app2")
 	}
 	const n = 40
 	var rs []store.Request

@@ -292,14 +292,7 @@ func TestTicksOfAPausedRouteAreMissed(t *testing.T) {
 	g := newGot(100)
 	w := start(t, testkit.SharedRedis(t), g, nil, testRoute("r", "app1"))
 	ctx := t.Context()
-	if err := w.Pause(ctx, "app1"); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the pause to be known", func() bool {
-		return w.dispatch.Paused(w.store.Space().Partition("app1", "app1:a:b:latest")) &&
-			w.dispatch.Paused(w.store.Space().Partition("app1", "app1:a:b:all"))
-	})
-
+	w.pauseRoute(t, "app1")
 	first := w.Now().Add(-time.Hour).Truncate(time.Second)
 	for _, missed := range []recur.Missed{recur.MissedLatest, recur.MissedAll} {
 		d := every("app1:a:b:"+string(missed), time.Second)
