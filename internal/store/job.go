@@ -45,7 +45,8 @@ func (s *Store) AmendAll(ctx context.Context, b Bulk) (Amends, error) {
 	}
 
 	var now time.Time
-	if b.DryRun { // the script itself refuses a redrive of an expired notice
+	redrives := b.DryRun && b.Op == Redrive
+	if redrives { // the script itself refuses a redrive of an expired notice
 		if now, err = s.w.Now(ctx); err != nil {
 			return Amends{}, err
 		}
@@ -58,7 +59,7 @@ func (s *Store) AmendAll(ctx context.Context, b Bulk) (Amends, error) {
 			continue
 		}
 
-		if b.DryRun && b.Op == Redrive && f.Expired(now) {
+		if redrives && f.Expired(now) {
 			continue
 		}
 

@@ -438,6 +438,14 @@ func TestDryRunOfRedriveLeavesExpiredNoticesOut(t *testing.T) {
 		s.end(t, Settlement{Claim: c, Ending: EndDead})
 	}
 
+	last, err := s.Find(t.Context(), prefix, "app1:a:b:2")
+	for now := (time.Time{}); err == nil && !last.Expired(now); { // by the clock that decides
+		now, err = s.w.Now(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+
 	b := Bulk{Query: Query{Routes: []string{prefix}}, Op: Redrive, DryRun: true}
 	if dry, err := s.AmendAll(t.Context(), b); err != nil || dry.Matched != 2 {
 		t.Errorf("dry run: %+v, %v; want 2", dry, err)
