@@ -167,24 +167,39 @@ func (h *Holds) Pause(ctx context.Context, by Author, r Receiver, until time.Tim
 // paused.
 func (h *Holds) Resume(ctx context.Context, r Receiver, over time.Duration) (paused bool, err error) {
 	for range 3 {
-		values, err := h.layout.Receivers(ctx, -1)
+		p, _, err := h.stored(ctx, r)
 		if err != nil {
 			return false, err
 		}
 
-		text := values.Values[r.String()]
-		p, _ := readEntry(r.String(), text)
 		if p == nil || p.Resumed {
 			return false, nil
 		}
 
-		resumed := value{Over: over.Milliseconds(), Resumed: 1, Rule: p.Rule}
-		done, err := h.layout.SetReceiver(ctx, store.ReceiverChange{Field: r.String(), Value: resumed.text(), Expected: text})
+		done, err := h.end(ctx, p, over)
 		if err != nil || done {
 			return true, err
 		}
 	}
 	return false, errors.New("the pause was changed by other calls; try again")
+}
+
+// stored reads the pause of a receiver as it is now in Redis, and its text; nil = there is none.
+func (h *Holds) stored(ctx context.Context, r Receiver) (p *Pause, text string, err error) {
+	values, err := h.layout.Receivers(ctx, -1)
+	if err != nil {
+		return nil, "", err
+	}
+
+	text = values.Values[r.String()]
+	p, _ = readEntry(r.String(), text)
+	return p, text, nil
+}
+
+// end ends a pause, and spreads its held notices over a duration. It reports false if the pause has changed since it was read.
+func (h *Holds) end(ctx context.Context, p *Pause, over time.Duration) (bool, error) {
+	resumed := value{Over: over.Milliseconds(), Resumed: 1, Rule: p.Rule}
+	return h.layout.SetReceiver(ctx, store.ReceiverChange{Field: p.String(), Value: resumed.text(), Expected: p.text})
 }
 
 // SetLimit sets the limits of a host. If both are 0, it removes them.

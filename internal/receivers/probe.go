@@ -34,15 +34,25 @@ func (p *Pause) probes(n *notice.Notice, attempt int) bool {
 // probes makes the steps of the probes of the pauses by rule that this instance is preferred for; of all pauses if all is true.
 func (u *Rules) probes(ctx context.Context, all bool) error {
 	var failed []error
+	var now time.Time // by Redis's clock, read once
 	for _, p := range u.o.Holds.Table().Pauses() {
 		r := u.o.Routes.Above(p.Prefix)
 		if p.Rule == "" || p.Resumed || r == nil {
 			continue
 		}
 
-		if at := u.o.Health.Wire.Space.Partition(r.Prefix, r.Prefix); all || u.o.Mine == nil || u.o.Mine.Tidies(at) {
-			failed = append(failed, u.probe(ctx, r, p))
+		if at := u.o.Health.Wire.Space.Partition(r.Prefix, r.Prefix); !all && u.o.Mine != nil && !u.o.Mine.Tidies(at) {
+			continue
 		}
+
+		if now.IsZero() {
+			var err error
+			if now, err = u.o.Holds.layout.Wire().Now(ctx); err != nil {
+				return errors.Join(append(failed, err)...)
+			}
+		}
+
+		failed = append(failed, u.probe(ctx, r, p, now))
 	}
 
 	return errors.Join(failed...)
@@ -50,16 +60,13 @@ func (u *Rules) probes(ctx context.Context, all bool) error {
 
 // probe chooses the probe of a pause when it is time for one. A later pass releases it, because an instance that has not read
 // the choice would hold it again.
-func (u *Rules) probe(ctx context.Context, r *route.Route, p *Pause) error {
-	now, err := u.o.Holds.layout.Wire().Now(ctx)
+func (u *Rules) probe(ctx context.Context, r *route.Route, p *Pause, now time.Time) error {
 	last := p.Since
 	if p.Probed.After(last) {
 		last = p.Probed
 	}
 
 	switch {
-	case err != nil:
-		return err
 	case p.Probe != "" && now.Sub(p.Probed) < probeFor:
 		return u.releaseProbe(ctx, r, p)
 	case now.Sub(last) < probeEvery:
@@ -155,20 +162,16 @@ func (u *Rules) Delivered(r *route.Route, n *notice.Notice, host string, attempt
 
 // resume ends the pause of a delivered probe, unless the pause has another one by now or a client has made it.
 func (u *Rules) resume(ctx context.Context, x Receiver, v verdict) (bool, error) {
-	layout := u.o.Holds.layout
-	values, err := layout.Receivers(ctx, -1)
+	p, _, err := u.o.Holds.stored(ctx, x)
 	if err != nil {
 		return false, err
 	}
 
-	text := values.Values[x.String()]
-	p, _ := readEntry(x.String(), text)
 	if p == nil || p.Rule == "" || p.Resumed || p.Probe != v.probe {
 		return true, nil
 	}
 
-	to := value{Over: probeOver.Milliseconds(), Resumed: 1, Rule: p.Rule}
-	done, err := layout.SetReceiver(ctx, store.ReceiverChange{Field: x.String(), Value: to.text(), Expected: text})
+	done, err := u.o.Holds.end(ctx, p, probeOver)
 	if done {
 		u.o.Logger.Warn("receiver resumed, a probe was delivered", zap.String("prefix", x.Prefix), zap.String("receiver", x.Host),
 			zap.String("audience", x.Audience), zap.String("rule", p.Rule))

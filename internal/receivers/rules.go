@@ -68,14 +68,9 @@ func (h *Holds) PauseByRule(ctx context.Context, by Author, r Receiver, rule str
 		return false, err
 	}
 
-	values, err := h.layout.Receivers(ctx, -1)
-	if err != nil {
+	p, text, err := h.stored(ctx, r)
+	if err != nil || p != nil && p.Active(now) {
 		return false, err
-	}
-
-	text := values.Values[r.String()]
-	if p, _ := readEntry(r.String(), text); p != nil && p.Active(now) {
-		return false, nil
 	}
 
 	v := value{Rule: rule, Since: now.UnixMilli()}
