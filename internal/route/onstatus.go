@@ -47,7 +47,15 @@ func ParseOnStatus(s string) (OnStatus, error) {
 }
 
 // Pauses reports whether an answer can pause its receiver.
-func (o OnStatus) Pauses() bool { return slices.Contains(slices.Collect(maps.Values(o)), ActionPause) }
+func (o OnStatus) Pauses() bool {
+	for _, action := range o {
+		if action == ActionPause {
+			return true
+		}
+	}
+
+	return false
+}
 
 // String returns the form that ParseOnStatus parses, sorted by status.
 func (o OnStatus) String() string {
