@@ -1,7 +1,6 @@
 package clienttest
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -147,12 +146,8 @@ func (x *recurrence) view(now time.Time, withBody bool, more map[string]any) map
 		v["paused"] = true
 	}
 
-	switch {
-	case !withBody || len(x.body) == 0:
-	case json.Valid(x.body) && x.contentType == "application/json":
-		v["body"] = json.RawMessage(x.body)
-	default:
-		v["body_base64"] = base64.StdEncoding.EncodeToString(x.body)
+	if withBody {
+		x.addBody(v)
 	}
 
 	maps.Copy(v, more)

@@ -140,17 +140,23 @@ func (n *notice) view(withBody bool, more map[string]any) map[string]any {
 	}
 
 	n.addOptional(v)
-
-	switch {
-	case !withBody || len(n.body) == 0:
-	case json.Valid(n.body) && n.contentType == "application/json":
-		v["body"] = json.RawMessage(n.body)
-	default:
-		v["body_base64"] = base64.StdEncoding.EncodeToString(n.body)
+	if withBody {
+		n.addBody(v)
 	}
 
 	maps.Copy(v, more)
 	return v
+}
+
+// addBody adds the body, as JSON if it is JSON.
+func (c *content) addBody(v map[string]any) {
+	switch {
+	case len(c.body) == 0:
+	case json.Valid(c.body) && c.contentType == "application/json":
+		v["body"] = json.RawMessage(c.body)
+	default:
+		v["body_base64"] = base64.StdEncoding.EncodeToString(c.body)
+	}
 }
 
 // addOptional adds the members that depend on the notice.

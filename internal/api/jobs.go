@@ -204,19 +204,23 @@ func (a *api) listJobs(w http.ResponseWriter, r *http.Request, at site) error {
 		return err
 	}
 
-	list, err := a.redirector.Redirects(r.Context())
+	list, err := a.ownJobs(r, at, false)
 	if err != nil {
 		return err
 	}
 
-	out := Jobs{Items: []Job{}}
+	out := Jobs{Items: make([]Job, len(list))}
 	for i := range list {
-		if !list[i].Redirects() && at.Owns(list[i].Prefix) {
-			out.Items = append(out.Items, a.viewJob(&list[i]))
-		}
+		out.Items[i] = a.viewJob(&list[i])
 	}
 
 	return writeJSON(w, http.StatusOK, out)
+}
+
+// ownJobs returns the redirects, or the other jobs, within the caller's scope.
+func (a *api) ownJobs(r *http.Request, at site, redirects bool) ([]jobs.Job, error) {
+	list, err := a.redirector.Redirects(r.Context())
+	return slices.DeleteFunc(list, func(x jobs.Job) bool { return x.Redirects() != redirects || !at.Owns(x.Prefix) }), err
 }
 
 // theJob returns the redirect, or the other job, that a path names, if it is within the caller's scope.

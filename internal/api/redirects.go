@@ -177,16 +177,14 @@ func (a *api) redirects(w http.ResponseWriter, r *http.Request, at site) error {
 		return err
 	}
 
-	list, err := a.redirector.Redirects(r.Context())
+	list, err := a.ownJobs(r, at, true)
 	if err != nil {
 		return err
 	}
 
-	out := Redirects{Items: []Redirect{}}
+	out := Redirects{Items: make([]Redirect, len(list))}
 	for i := range list {
-		if list[i].Redirects() && at.Owns(list[i].Prefix) {
-			out.Items = append(out.Items, viewRedirect(&list[i]))
-		}
+		out.Items[i] = viewRedirect(&list[i])
 	}
 
 	return writeJSON(w, http.StatusOK, out)
