@@ -127,3 +127,34 @@ func TestCursorOfBulkChangeIsChecked(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
+
+// A dry run of a redrive counts what a redrive would change.
+func TestDryRunOfRedriveLeavesExpiredNoticesOut(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	for i, after := range []time.Duration{0, time.Hour, time.Millisecond} {
+		k := fmt.Sprintf("app1:a:b:%d", i)
+		s.put(t, Request{Key: k, Content: notice.Content{ExpiresAfter: after}})
+		c := s.take(t, k, "t")
+		c.Reason = notice.ReasonGone
+		s.end(t, Settlement{Claim: c, Ending: EndDead})
+	}
+
+	last, err := s.Find(t.Context(), prefix, "app1:a:b:2")
+	for now := (time.Time{}); err == nil && !last.Expired(now); { // by the clock that decides
+		now, err = s.w.Now(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	b := Bulk{Query: Query{Routes: []string{prefix}}, Op: Redrive, DryRun: true}
+	if dry, err := s.AmendAll(t.Context(), b); err != nil || dry.Matched != 2 {
+		t.Errorf("dry run: %+v, %v; want 2", dry, err)
+	}
+
+	b.DryRun = false
+	if wet, err := s.AmendAll(t.Context(), b); err != nil || wet.Matched != 3 || wet.Changed != 2 {
+		t.Errorf("%+v, %v; want 2 of 3", wet, err)
+	}
+}
