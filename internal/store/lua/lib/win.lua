@@ -17,7 +17,10 @@ local call, format, floor = redis.call, string.format, math.floor
 local prefix, token, lease, bytes, left = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), 0
 local reply, size = {t[1] * 1000000 + t[2], 0}, 2
 local over = now + tonumber(lease)
-local q = order(KEYS[1], t)
+-- Counts what shards seldom have in one command: ordered routes, and running redirects.
+local base = string.match(KEYS[1], '^(.-}:)')
+local present = call('EXISTS', base .. 'ordered', base .. 'redirecting')
+local q = present > 0 and order(KEYS[1], t)
 -- The score of a claim without an expired lease before it.
 local first = format('%.17g', over + onelease)
 local plain = ' 0 ' .. first
@@ -54,7 +57,7 @@ end
 local function done()
   read()
   if moved > 0 then call('ZADD', KEYS[1], unpack(moves)) end
-  local rules = moved > 0 and call('HGETALL', string.match(KEYS[1], '^(.-}:)') .. 'redirecting') or {}
+  local rules = moved > 0 and present > (q and 1 or 0) and call('HGETALL', base .. 'redirecting') or {}
   if #rules > 0 then reply[size + 1], reply[size + 2], reply[size + 3] = '', rules, '' end
   reply[2] = left
   return reply
