@@ -55,13 +55,15 @@ type Claimed struct {
 	StaleKeys []string
 	// Parked are the notices that wait for another one of their sequence: see lua/lib/order.lua.
 	Parked int
+	// Left are the due first attempts beyond the Limit of a sweep of keys.
+	Left []string
 	// Early contains the stale notices that are pending and not due yet.
 	Early []Early
 	// More reports whether a sweep reached its maximum number or size, or another call its maximum size.
 	More bool
 	// Answers is the number of notices in the reply. ClaimKeys and ClaimPostponed have the order of their arguments.
 	Answers int
-	// Next is the cursor of a take-over; empty after the last notice.
+	// Next is the cursor of a take-over, empty after the last notice, or that of a sweep that looks for first attempts.
 	Next string
 	// Now is the time of Redis's clock.
 	Now time.Time
@@ -124,6 +126,11 @@ type SweepOptions struct {
 	Expired bool
 	// Newest claims the latest due notices first.
 	Newest bool
+	// From is the Next of the last sweep: see sweep.lua.
+	From string
+	// Keys are the only notices to claim, if any, and Limit is then smaller than their number. First attempts are claimed before
+	// others; those beyond the Limit are in Claimed.Left. Claimed.More reports that others are left.
+	Keys []string
 }
 
 // Sweep claims overdue notices of one partition: those due for longer than the grace, and due ones
@@ -138,12 +145,24 @@ func (s *Store) Sweep(ctx context.Context, p keys.Partition, lease Lease, o Swee
 		return c, err
 	}
 
+	if len(o.Keys) > 0 {
+		args := make([]any, 0, 1+len(o.Keys))
+		args = append(args, "#"+strconv.Itoa(o.Limit))
+		for i := range o.Keys {
+			args = append(args, &o.Keys[i])
+		}
+
+		return s.claim(ctx, claimScript, p, lease, args)
+	}
+
 	mode := "o"
 	if o.Newest {
 		mode = "n"
 	}
 
-	return s.claim(ctx, sweepScript, p, lease, []any{o.Grace.Milliseconds(), o.Limit, mode})
+	c, err := s.claim(ctx, sweepScript, p, lease, []any{o.Grace.Milliseconds(), o.Limit, mode, cmp.Or(o.From, "0")})
+	c.More = c.More || c.Next != ""
+	return c, err
 }
 
 // Recover returns the claims of an earlier call whose reply was lost, and renews their leases. lease.Token is that
@@ -217,6 +236,8 @@ func (s *Store) claim(ctx context.Context, sc *wire.Script, p keys.Partition, le
 				c.Lost++
 			case -2:
 				c.Parked++
+			case -3:
+				c.Left = append(c.Left, key)
 			default:
 				c.Stale++
 				c.StaleKeys = append(c.StaleKeys, key)

@@ -32,6 +32,8 @@ type Timer struct {
 	At  time.Time
 	// NoTimer reports whether the notice has no Redis timer, so that touching it has no effect.
 	NoTimer bool
+	// Repeated reports whether the notice has a timer and is known to be no first attempt.
+	Repeated bool
 }
 
 // Look selects up to Limit due notices of one partition, and those due within Ahead.
@@ -115,7 +117,7 @@ func viewOf(now time.Time, seen []any) View {
 		}
 
 		ms := int64(f)
-		w.Near = append(w.Near, Timer{Key: key, At: time.UnixMilli(ms).UTC(), NoTimer: !HasTimer(f)})
+		w.Near = append(w.Near, Timer{Key: key, At: time.UnixMilli(ms).UTC(), NoTimer: !HasTimer(f), Repeated: repeated(f)})
 	}
 
 	return w

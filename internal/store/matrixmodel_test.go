@@ -384,3 +384,19 @@ func (c *change) found() {
 		c.n.pause, c.n.listed, c.n.parked = "", 0, 0
 	}
 }
+
+// later is what a settle adds to the score of a notice whose next attempt is not its first.
+func (c *change) later() float64 {
+	switch {
+	case firstAttempt(c.given):
+		return 0
+	case c.n.due == float64(int64(c.n.due)):
+		return 500.5 / 1024
+	}
+	return 0.5 / 256
+}
+
+// firstAttempt reports whether a notice that a settle schedules again has made no attempt, and was not sent again.
+func firstAttempt(record string) bool {
+	return !strings.Contains(record, `"n":`) && !strings.Contains(record, `"endings":`) && !strings.Contains(record, `"replay":`)
+}

@@ -161,6 +161,7 @@ func scheduledAgain(c *change) {
 	due := c.after(step.Milliseconds())
 	c.n.record = fmt.Sprintf(`{"due":%d`, due) + c.given
 	c.schedule(c.before, due, strconv.Itoa(next(c.n.record)), next(c.n.record), false, untimed)
+	c.n.due += c.later()
 }
 
 func postponed(c *change) {
@@ -168,10 +169,16 @@ func postponed(c *change) {
 	value := next(c.given)
 	c.n.record = c.given
 	if c.arm(c.before, due, strconv.Itoa(value), value, false) {
-		c.n.due = float64(due) + (500+rate)/1024.0
+		c.n.due = float64(due) + (500+rate)/1024
+		if !firstAttempt(c.given) {
+			c.n.due += 0.5 / 1024
+		}
 		return
 	}
-	c.n.due = float64(due) + untimed + rate/256.0
+	c.n.due = float64(due) + untimed + rate/256
+	if !firstAttempt(c.given) {
+		c.n.due += 0.5 / 256
+	}
 }
 
 func onHold(c *change) {

@@ -13,13 +13,15 @@ import (
 //	fraction      formula       the notice is
 //	0                           scheduled, with a timer
 //	.0009 – .488  c/1024        claimed until that time, for the c-th time since its last settle (c < 500)
-//	.489 – .496   (500+h)/1024  postponed, with a timer
+//	.488 – .496   (500+h)/1024  postponed, with a timer
 //	.5                          scheduled, without a timer
 //	.503 – .528   .5 + h/256    postponed, without a timer
 //	.535 – .99    .535 + µs     due at once or parked, without a timer
 //
-// h is the index of the postponement's cause in notice.Helds. The µs make a score differ from earlier ones. A parked
-// notice waits for another one of its sequence; if its last c claims have expired, it keeps the fraction c/1024.
+// h is the index of the postponement's cause in notice.Helds, plus ½ if a settle schedules a notice again whose next attempt is
+// not its first ([notice.Class]): the scores of such notices show that without their records. If they are not postponed, h is ½.
+// The µs make a score differ from earlier ones. A parked notice waits for another one of its sequence; if its last c claims have
+// expired, it keeps the fraction c/1024.
 //
 // In the zset of settled notices, the fraction is .0 for delivered and .5 for cancelled. In the zset of dead letters it is
 // the code of the cause, divided by causes (notice.Cause).
@@ -52,6 +54,12 @@ func timedScore(text string) bool {
 	return err == nil && HasTimer(score)
 }
 
+// repeated reports whether a score tells that the notice has a timer and is no first attempt. claim.lua has the same rule.
+func repeated(score float64) bool {
+	half := (score - math.Floor(score) - heldTimed) * 2048
+	return HasTimer(score) && half == math.Trunc(half) && int(half)%2 == 1
+}
+
 // IsClaim reports whether a score is that of a claim.
 func IsClaim(score float64) bool {
 	f := score - math.Floor(score)
@@ -73,18 +81,26 @@ func heldIn(text string) notice.Held {
 		i = (f - heldTimed) * 1024
 	}
 
-	if i != math.Trunc(i) || int(i) >= len(notice.Helds) {
+	if 2*i != math.Trunc(2*i) || int(i) >= len(notice.Helds) {
 		return notice.HeldNone
 	}
 
 	return notice.Helds[int(i)]
 }
 
-// heldScore returns the score of a notice that is postponed until ms and has a timer.
-func heldScore(ms int64, h notice.Held) string {
+// causeOf returns h of the score of a notice that is scheduled again: see above.
+func causeOf(h notice.Held, c notice.Class) float64 {
+	if c == notice.ClassFirst {
+		return float64(h.Index())
+	}
+	return float64(h.Index()) + 0.5
+}
+
+// heldScore returns the score of a notice that is postponed until ms and has a timer. cause is its causeOf.
+func heldScore(ms int64, cause float64) string {
 	score := float64(ms)
-	if i := h.Index(); i > 0 {
-		score += heldTimed + float64(i)/1024
+	if cause > 0 {
+		score += heldTimed + cause/1024
 	}
 
 	return scoreText(score)

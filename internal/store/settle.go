@@ -187,7 +187,7 @@ func (s *Settled) read(t *Settlement, v any) (ms int64) {
 	case ms > 0:
 		s.Due = time.UnixMilli(ms).UTC()
 		if t.Ending == EndPostponed && t.Pause == "" {
-			s.Score = heldScore(ms, t.Held)
+			s.Score = heldScore(ms, causeOf(t.Held, t.Claim.Class()))
 		}
 	}
 
@@ -268,15 +268,19 @@ func (t *Settlement) appendFacts(a *wire.Args) {
 	a.Buf = append(strconv.AppendInt(a.Buf, int64(n.Made), 10), ' ')
 	a.Buf = append(strconv.AppendInt(a.Buf, (t.After.Nanoseconds()+999_999)/1_000_000, 10), ' ')
 	a.Buf = append(strconv.AppendInt(a.Buf, int64(coming), 10), ' ')
-	cause := 0
-	switch t.Ending {
-	case EndPostponed: // no other score may allow an early claim
-		cause = t.Held.Index()
-	case EndDead:
-		cause = n.Cause().Code()
+	cause := 0.0
+	switch {
+	case t.Pause != "": // the score of a held notice
+		cause = float64(notice.HeldPaused.Index())
+	case t.Ending == EndPostponed: // no other score may allow an early claim
+		cause = causeOf(t.Held, n.Class())
+	case t.Ending == EndRetry || t.Ending == EndDeferred:
+		cause = causeOf(notice.HeldNone, n.Class())
+	case t.Ending == EndDead:
+		cause = float64(n.Cause().Code())
 	}
 
-	a.Buf = strconv.AppendInt(a.Buf, int64(cause), 10)
+	a.Buf = strconv.AppendFloat(a.Buf, cause, 'g', -1, 64)
 	if !n.Expires.IsZero() && t.Ending != EndDelivered && t.Ending != EndDead {
 		a.Buf = strconv.AppendInt(append(a.Buf, ' '), n.Expires.UnixMilli(), 10)
 	}

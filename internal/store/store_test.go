@@ -209,7 +209,7 @@ func TestWhatIsGivenBackKeepsItsDueTime(t *testing.T) {
 		if err != nil || !f.Due.Equal(due) || f.State != notice.Scheduled || f.URL != "http://m/" || (f.AttemptsMade == 1) != whole {
 			t.Errorf("%s: %+v, %v; want it due at %s as before", key, f.Notice, err, due)
 		}
-		if at := srv.Client().ZScore(t.Context(), s.space.Shadow(partition), key).Val(); at != float64(got.Due.UnixMilli()) ||
+		if at := srv.Client().ZScore(t.Context(), s.space.Shadow(partition), key).Val(); int64(at) != got.Due.UnixMilli() ||
 			got.Due.Sub(due) < time.Hour {
 			t.Errorf("%s: the next attention at %f, returned %s, want an hour after %s", key, at, got.Due, due)
 		}

@@ -352,7 +352,8 @@ func (w *world) makeClaim(t *rapid.T, in *instance, c call, what string, f fate)
 	case c.keys != nil:
 		got, err = in.store.ClaimKeys(w.ctx, c.at(), c.lease(), names)
 	default:
-		got, err = in.store.Sweep(w.ctx, c.at(), c.lease(), store.SweepOptions{Limit: c.limit, Newest: w.serial%2 == 0})
+		got, err = in.store.Sweep(w.ctx, c.at(), c.lease(), store.SweepOptions{Limit: c.limit, Newest: w.serial%2 == 0,
+			From: fmt.Sprint(w.serial % 3)})
 	}
 	if !w.sent(f, err) {
 		in.called = append(in.called, c)

@@ -1,10 +1,12 @@
 -- Claims overdue notices.
 -- KEYS  as in win.lua
 -- ARGV  1 to 4 as in win.lua
---       5 grace ms  6 maximum number of notices  7 "o": oldest first, "n": newest of the overdue first
--- Reply as in win.lua; left is 1 if the maximum number or size was reached, else 0.
--- PARTS score record leases order order/marks order/places order/gate held clock win try
--- Bound ARGV[6] notices. Within the grace it reads four times as many entries.
+--       5 grace ms  6 maximum number of notices  7 "o": oldest first, "n": newest of the overdue first  8 rank of the next entry to look
+--         for first attempts
+-- Reply as in win.lua; left is 1 if the maximum number or size was reached, else 0. If there are more notices and some are known to be no
+--       first attempts, first attempts among the 128 entries from ARGV[8] on take their places, and left is the ARGV[8] of the next sweep.
+-- PARTS score record leases repeated order order/marks order/places order/gate held clock win try
+-- Bound ARGV[6] notices, 128 entries. Within the grace it reads four times as many entries as notices.
 local names, scores, want = {}, {}, tonumber(ARGV[6])
 local ripe = format('%.0f', now - tonumber(ARGV[5])) .. '.99'
 local due
@@ -18,7 +20,30 @@ for i = 1, #due, 2 do
   count = count + 1
   names[count], scores[count] = due[i], due[i + 1]
 end
-if count >= want then
+local others
+for i = 1, count do others = others or repeated(tonumber(scores[i])) end
+if count >= want and others then
+  local at, has, kept, found, n = tonumber(ARGV[8]), {}, {}, {}, 0
+  left = '0'
+  local page = call('ZRANGE', KEYS[1], at, at + 127, 'WITHSCORES')
+  for i = 1, #page, 2 do
+    local score = tonumber(page[i + 1])
+    if score > tonumber(ripe) then break end
+    if n < want and timed(score) and not repeated(score) then
+      n = n + 1
+      kept[n], found[n], has[page[i]] = page[i], page[i + 1], true
+    end
+    -- What is claimed leaves its rank, so the next page begins some entries earlier.
+    if i == 255 then left = format('%d', at + 128 - math.min(want, 64)) end
+  end
+  for i = 1, count do
+    if n < want and not has[names[i]] then
+      n = n + 1
+      kept[n], found[n] = names[i], scores[i]
+    end
+  end
+  names, scores = kept, found
+elseif count >= want then
   left = 1
 else
   -- Within the grace, only notices without a timer.
