@@ -276,7 +276,7 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 	}
 
 	began := time.Now()
-	pass, refused := s.limits.enter(to.port)
+	pass, refused := s.limits.enter(to.port, n.Class())
 	if refused != nil {
 		return h.deferred(n, refused)
 	}

@@ -27,7 +27,7 @@ func TestRandomHostsDoNotGrowTheTable(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		for i := range 20 * hostsKept {
-			p, _ := l.enter(fmt.Sprintf("h%d.evil.example:80", i))
+			p, _ := l.enter(fmt.Sprintf("h%d.evil.example:80", i), notice.ClassFirst)
 			p.end(refused, false)
 		}
 		runtime.GC()

@@ -184,6 +184,7 @@ var errSlow = errors.New("slow failure")
 type pass struct {
 	l      *limits
 	h      *host
+	class  notice.Class
 	done   func(error)
 	at     time.Time
 	wait   time.Duration // delay before the exchange, for the route's rate
@@ -192,7 +193,7 @@ type pass struct {
 }
 
 // enter returns the permission for one call to a host, or a deferral of the notice.
-func (l *limits) enter(name string) (*pass, *deferral) {
+func (l *limits) enter(name string, c notice.Class) (*pass, *deferral) {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -237,7 +238,7 @@ func (l *limits) enter(name string) (*pass, *deferral) {
 		return nil, refused
 	}
 
-	wait, refused := l.pace(h, now)
+	wait, refused := l.pace(h, now, c)
 	if refused != nil {
 		done(errExcluded)
 		return nil, refused
@@ -249,7 +250,7 @@ func (l *limits) enter(name string) (*pass, *deferral) {
 		l.doubtfulPace.begin(now)
 	}
 
-	p := &pass{l: l, h: h, done: done, at: now.Add(wait), wait: wait, health: was,
+	p := &pass{l: l, h: h, class: c, done: done, at: now.Add(wait), wait: wait, health: was,
 		trial: h.breaker.State() != gobreaker.StateClosed}
 	h.trying = h.trying || p.trial
 	return p, nil

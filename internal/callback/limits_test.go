@@ -35,7 +35,7 @@ func status(code int) notice.Result {
 // must enters, or ends the test.
 func must(t *testing.T, l *limits, host string) *pass {
 	t.Helper()
-	p, res := l.enter(host)
+	p, res := l.enter(host, notice.ClassFirst)
 	if res != nil {
 		t.Fatalf("refused: %+v", *res)
 	}
@@ -44,7 +44,7 @@ func must(t *testing.T, l *limits, host string) *pass {
 
 func refusal(t *testing.T, l *limits, host string, why notice.Reason) notice.Result {
 	t.Helper()
-	p, res := l.enter(host)
+	p, res := l.enter(host, notice.ClassFirst)
 	if res == nil {
 		p.end(good, false)
 		t.Fatal("let in")
@@ -249,16 +249,16 @@ func TestRateSpacesCalls(t *testing.T) {
 			t.Errorf("waits %s with no call before it", p.wait)
 		}
 		for range 100000 {
-			l.enter("a:80")
+			l.enter("a:80", notice.ClassFirst)
 		}
 		for range 1000 {
-			if _, res := l.enter("a:80"); res.After < maxTurn/2 || res.After > maxTurn {
+			if _, res := l.enter("a:80", notice.ClassFirst); res.After < maxTurn/2 || res.After > maxTurn {
 				t.Fatalf("beyond the line, put off for %s", res.After)
 			}
 		}
 		slow := testLimits(0, 0.01) // one per 100 s
 		must(t, slow, "a:80").end(good, false)
-		if _, res := slow.enter("a:80"); res.After != 100*time.Second {
+		if _, res := slow.enter("a:80", notice.ClassFirst); res.After != 100*time.Second {
 			t.Errorf("put off for %s", res.After)
 		}
 	})
@@ -300,7 +300,7 @@ func TestHangingHostsGetHalfOfTheSlots(t *testing.T) {
 		}
 		refusedAt := 0 // hosts that hang now get half of the doubtful half
 		for refusedAt = range 8 {
-			if _, res := l.enter(fmt.Sprintf("hangs%d:80", refusedAt)); res != nil {
+			if _, res := l.enter(fmt.Sprintf("hangs%d:80", refusedAt), notice.ClassFirst); res != nil {
 				break
 			}
 		}
@@ -382,7 +382,7 @@ func hangingMerchants(t *testing.T, merchants, notices int) (waits []time.Durati
 		})
 		for q.Len() > 0 && !q[0].back.After(now) && len(run) < slots {
 			v := heap.Pop(&q).(*visitor)
-			p, res := l.enter(v.host)
+			p, res := l.enter(v.host, notice.ClassFirst)
 			if res != nil {
 				churn[int(now.Sub(start)/time.Second)]++
 				v.back = now.Add(res.After)
@@ -485,5 +485,50 @@ func TestOperatorLimitsOneHost(t *testing.T) {
 		must(t, unlimited, "a:443")
 		must(t, unlimited, "a:443")
 		refusal(t, unlimited, "a:443", notice.ReasonBusy)
+	})
+}
+
+// While retries use up a rate, first attempts that need half of it are not deferred, and retries get the rest.
+func TestRateIsForFirstAttemptsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLimits(0, 100)
+		var firsts, refusedFirsts, retries int
+		for ms := range 10_000 {
+			for range 2 {
+				if p, _ := l.enter("a:80", notice.ClassRetry); p != nil {
+					retries++
+				}
+			}
+			if ms%20 == 0 {
+				if p, _ := l.enter("a:80", notice.ClassFirst); p != nil {
+					firsts++
+				} else {
+					refusedFirsts++
+				}
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if refusedFirsts > 0 || firsts+retries < 990 {
+			t.Errorf("%d first attempts began, %d were deferred, %d retries began", firsts, refusedFirsts, retries)
+		}
+	})
+}
+
+// Retries get their turns beside first attempts that would use the whole rate.
+func TestRetriesGetTurnsOfARate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLimits(0, 100)
+		var began [notice.Classes]int
+		for range 10_000 {
+			for _, c := range []notice.Class{notice.ClassFirst, notice.ClassRetry} {
+				if p, _ := l.enter("a:80", c); p != nil {
+					began[c]++
+				}
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if n := began[notice.ClassRetry]; n < 50 || n > 200 || began[notice.ClassFirst] < 800 {
+			t.Errorf("%v began of 1000", began)
+		}
 	})
 }

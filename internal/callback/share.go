@@ -270,14 +270,20 @@ type pacer struct {
 	maxWait time.Duration
 	timeout time.Duration // of the route
 	slots   int           // of the route
-	// turn is when the next deferred notice may return: deferred notices are lined up at the rate.
-	turn time.Time
+	// turns are when the next deferred notice of each class may return: deferred notices are lined up at the rate.
+	turns  [notice.Classes]time.Time
+	asked  [notice.Classes]time.Time // when a call of each class last asked for a turn
+	starts int                       // see notice.Next
 }
 
-// At most 1/waitingSlots of a route's slots may wait for a turn, for at most 1/waitingTimeout of its timeout.
+// At most 1/waitingSlots of a route's slots may wait for a turn, for at most 1/waitingTimeout of its timeout. A class counts as waiting for
+// classAsks after a call of it has asked. While several wait, only calls of the next one may wait that long, and others for 1/waitingOthers
+// of it: so the next one finds a turn.
 const (
 	waitingSlots   = 2
 	waitingTimeout = 10
+	waitingOthers  = 2
+	classAsks      = time.Second
 )
 
 func newPacer(r *route.Route) *pacer { return newRatePacer(r.Prefix, r.Rate, r.Timeout, r.Slots()) }
@@ -299,46 +305,57 @@ func newRatePacer(name string, perSecond float64, timeout time.Duration, slots i
 	return p
 }
 
-// take reserves a turn and returns the wait until it. If no turn is near, after is when the notice may
-// return; zero if the whole rate belongs to other instances.
-func (p *pacer) take(now time.Time, v View, shared bool) (wait, after time.Duration, ok bool) {
-	if p.limiter == nil {
-		return 0, 0, true
+// share updates this instance's part of the rate.
+func (p *pacer) share(now time.Time, v View) {
+	n := v.Number() + 1
+	if p.view == n {
+		return
 	}
 
-	if shared {
-		if n := v.Number() + 1; p.view != n {
-			p.view, p.part = n, v.Rate(p.name, p.whole)
-			if p.part > 0 { // a rate of 0 would refuse every notice, so the old one stays
-				p.limiter.SetLimitAt(now, rate.Limit(p.part))
-			}
-		}
+	p.view, p.part = n, v.Rate(p.name, p.whole)
+	if p.part > 0 { // a rate of 0 would refuse every notice, so the old one stays
+		p.limiter.SetLimitAt(now, rate.Limit(p.part))
+	}
+}
+
+// take reserves a turn for a call of a class and returns the wait until it. If no turn is near, after is when the notice may
+// return; zero if the whole rate belongs to other instances.
+func (p *pacer) take(now time.Time, c notice.Class) (wait, after time.Duration, ok bool) {
+	if p.limiter == nil {
+		return 0, 0, true
 	}
 
 	if p.part == 0 {
 		return 0, 0, false
 	}
 
+	most := p.maxWait
+	p.asked[c] = now
+	if c != notice.Next(p.starts, func(o notice.Class) bool { return now.Sub(p.asked[o]) < classAsks }) {
+		most /= waitingOthers
+	}
+
 	r := p.limiter.ReserveN(now, 1)
-	if wait = r.DelayFrom(now); wait <= p.maxWait {
+	if wait = r.DelayFrom(now); wait <= most {
+		p.starts++
 		return wait, 0, true
 	}
 
 	r.CancelAt(now)
-	return 0, p.nextTurn(now, wait), false
+	return 0, p.nextTurn(now, wait, c), false
 }
 
-// nextTurn returns when a notice that was refused for the rate may return: after all that wait at this instance.
-func (p *pacer) nextTurn(now time.Time, wait time.Duration) time.Duration {
-	step := time.Duration(float64(time.Second) / p.part)
-	if begin := now.Add(wait - step); p.turn.Before(begin) {
-		p.turn = begin
+// nextTurn returns when a notice that was refused for the rate may return: after all of its class that wait at this instance.
+func (p *pacer) nextTurn(now time.Time, wait time.Duration, c notice.Class) time.Duration {
+	step, turn := time.Duration(float64(time.Second)/p.part), &p.turns[c]
+	if begin := now.Add(wait - step); turn.Before(begin) {
+		*turn = begin
 	}
 
-	p.turn = p.turn.Add(step)
-	after := p.turn.Sub(now)
+	*turn = turn.Add(step)
+	after := turn.Sub(now)
 	if after > maxTurn {
-		p.turn = now.Add(maxTurn)
+		*turn = now.Add(maxTurn)
 		after = maxTurn/2 + rand.N(maxTurn/2)
 	}
 
@@ -348,8 +365,8 @@ func (p *pacer) nextTurn(now time.Time, wait time.Duration) time.Duration {
 // noLimits is an Options.HostLimits without limits.
 func noLimits(string, string) (float64, int) { return 0, 0 }
 
-// pace returns how long a call to a host must wait for its turn at the host's rate and the route's, or a deferral.
-func (l *limits) pace(h *host, now time.Time) (wait time.Duration, refused *deferral) {
+// pace returns how long a call of a class to a host must wait for its turn at the host's rate and the route's, or a deferral.
+func (l *limits) pace(h *host, now time.Time, c notice.Class) (wait time.Duration, refused *deferral) {
 	x := l.limitsOf(h.name)
 	switch {
 	case x.rate <= 0:
@@ -360,26 +377,37 @@ func (l *limits) pace(h *host, now time.Time) (wait time.Duration, refused *defe
 	}
 
 	if h.paced != nil {
-		if wait, refused = l.turn(h.paced, "the host's rate", l.slotHolders(h.name, x), now); refused != nil {
+		if wait, refused = l.turn(turn{h.paced, "the host's rate", l.slotHolders(h.name, x)}, now, c); refused != nil {
 			return 0, refused
 		}
 	}
 
-	next, refused := l.turn(l.pacer, "the route's rate", l.holders(), now)
+	next, refused := l.turn(turn{l.pacer, "the route's rate", l.holders()}, now, c)
 	return max(wait, next), refused
 }
 
-// turn reserves a turn at one rate, which is divided among the instances of v.
-func (l *limits) turn(p *pacer, name string, v View, now time.Time) (wait time.Duration, refused *deferral) {
-	wait, after, ok := p.take(now, v, l.fleet.Shared)
+// turn is a turn to reserve at one rate with a name, which is divided among the instances of a view.
+type turn struct {
+	*pacer
+	name string
+	of   View
+}
+
+// turn reserves a turn for a call of a class.
+func (l *limits) turn(x turn, now time.Time, c notice.Class) (wait time.Duration, refused *deferral) {
+	if x.limiter != nil && l.fleet.Shared {
+		x.share(now, x.of)
+	}
+
+	wait, after, ok := x.take(now, c)
 	switch {
 	case ok:
 		return wait, nil
 	case after == 0:
 		return 0, &deferral{notice.DeferredResult(notice.ReasonRate, minAfter,
-			fmt.Sprintf("%s of %g/s belongs to other instances", name, p.whole)),
-			v, "", nil}
+			fmt.Sprintf("%s of %g/s belongs to other instances", x.name, x.whole)),
+			x.of, "", nil}
 	}
 
-	return 0, put(notice.DeferredResult(notice.ReasonRate, after, fmt.Sprintf("%s of %g/s is used up", name, p.whole)))
+	return 0, put(notice.DeferredResult(notice.ReasonRate, after, fmt.Sprintf("%s of %g/s is used up", x.name, x.whole)))
 }

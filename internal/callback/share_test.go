@@ -82,7 +82,8 @@ func TestHostSlotsAreShared(t *testing.T) {
 		for range 3 {
 			ps = append(ps, must(t, l, "a:443"))
 		}
-		if _, res := l.enter("a:443"); res == nil || res.to("k") != "" || !strings.Contains(res.Response, "all 3 slots of a:443 are taken") {
+		if _, res := l.enter("a:443", notice.ClassFirst); res == nil || res.to("k") != "" ||
+			!strings.Contains(res.Response, "all 3 slots of a:443 are taken") {
 			t.Fatalf("%+v", res)
 		}
 		v.set(func(p *part) { p.share = 1 })
@@ -92,7 +93,7 @@ func TestHostSlotsAreShared(t *testing.T) {
 		ps[2].end(status(429), false)
 		must(t, l, "a:443").end(good, false)
 		v.set(func(p *part) { p.share = 0 })
-		_, res := l.enter("a:443")
+		_, res := l.enter("a:443", notice.ClassFirst)
 		if res == nil || res.to("k") != "who gets k" || !slices.Equal(slices.Compact(v.among), []string{"app1 a:443 16"}) ||
 			res.Outcome != notice.OutcomeDeferred || res.Reason != notice.ReasonBusy {
 			t.Fatalf("without a slot: %+v", res)
@@ -183,7 +184,7 @@ func TestRateIsShared(t *testing.T) {
 					continue
 				}
 				turn = (turn*31 + 17) % 1009 // in a changing order
-				p, res := all[turn%n].enter("a:80")
+				p, res := all[turn%n].enter("a:80", notice.ClassFirst)
 				if res != nil {
 					waiting[i] = now + res.After
 					continue
@@ -218,7 +219,7 @@ func TestRateIsShared(t *testing.T) {
 		t.Logf("a second: %v", count)
 		v := &part{} // no part of a slow rate
 		l := limitsOf(0, 5, v.fleet(nil))
-		_, res := l.enter("a:80")
+		_, res := l.enter("a:80", notice.ClassFirst)
 		if res == nil || res.to("k") != "who gets k" || !slices.Equal(v.among, []string{"app1 5"}) || res.After < minAfter {
 			t.Errorf("without a part of the rate: %+v", res)
 		}
@@ -244,13 +245,13 @@ func TestLimitsOfOneHostBelongToTheSameInstances(t *testing.T) {
 				all := &part{share: 1, rate: c.rate / 2, reduced: one}
 				l, concurrency := limitsOf(0, 0, all.fleet(nil)), 0
 				l.own = func(string, string) (float64, int) { return c.rate, concurrency }
-				if p, _ := l.enter("a:443"); p != nil { // before the operator set the other limit
+				if p, _ := l.enter("a:443", notice.ClassFirst); p != nil { // before the operator set the other limit
 					p.end(good, false)
 				}
 				concurrency = c.concurrency
 				began, until := 0, time.Now().Add(20*time.Second)
 				for time.Now().Before(until) {
-					if p, _ := l.enter("a:443"); p != nil {
+					if p, _ := l.enter("a:443", notice.ClassFirst); p != nil {
 						time.Sleep(p.wait)
 						p.end(good, false)
 						began++
@@ -301,11 +302,11 @@ func TestBreakerStateIsPublished(t *testing.T) {
 		}
 		time.Sleep(5*time.Second + time.Millisecond)
 		probe := must(t, a, "a:80")
-		_, res := b.enter("a:80")
+		_, res := b.enter("a:80", notice.ClassFirst)
 		if res == nil || res.to("k") != "who gets app1 a:80 0" {
 			t.Fatalf("an instance that was not chosen tried, or handed its notice to none: %+v", res)
 		}
-		if _, res := b.enter("a:80"); res == nil || res.to("k") != "" {
+		if _, res := b.enter("a:80", notice.ClassFirst); res == nil || res.to("k") != "" {
 			t.Errorf("a second notice within a second: %+v", res)
 		}
 		probe.end(timeout, true)
@@ -314,7 +315,7 @@ func TestBreakerStateIsPublished(t *testing.T) {
 		}
 		b.heardOpen("a", "a:80", 1, 10*time.Second, 25*time.Second)
 		time.Sleep(10*time.Second + time.Millisecond)
-		if _, res := b.enter("a:80"); res.to("k") != "who gets app1 a:80 1" {
+		if _, res := b.enter("a:80", notice.ClassFirst); res.to("k") != "who gets app1 a:80 1" {
 			t.Errorf("the second try is for %q, the instance of the first", res.to("k"))
 		}
 		must(t, a, "a:80").end(good, false)
@@ -389,7 +390,7 @@ func TestMalformedMessagesAreIgnored(t *testing.T) {
 		t.Errorf("a message closes a host for %s", left)
 	}
 	h.Receive("x", "closed "+r.Prefix+" a:80")
-	if _, res := s.limits.enter("a:80"); res != nil {
+	if _, res := s.limits.enter("a:80", notice.ClassFirst); res != nil {
 		t.Errorf("%+v", res)
 	}
 }
@@ -437,7 +438,7 @@ func (x *trio) hear(from int, text string) {
 // call's start; −1 if an attempt failed.
 func (x *trio) deliver(i int, key string, due time.Time) time.Duration {
 	for {
-		p, res := x.limits[i].enter("a:80")
+		p, res := x.limits[i].enter("a:80", notice.ClassFirst)
 		switch {
 		case res != nil:
 			to := slices.Index(trioIDs[:], res.to(key))
@@ -505,7 +506,7 @@ func TestDeadPeersGetNoNotices(t *testing.T) {
 		v := &part{share: 16, prefers: true}
 		l, _ := opened(t, v)
 		to := func() string {
-			_, res := l.enter("a:80")
+			_, res := l.enter("a:80", notice.ClassFirst)
 			if res == nil {
 				t.Fatal("let in")
 			}

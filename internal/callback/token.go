@@ -371,7 +371,7 @@ const maxTokenWait = 10 * time.Millisecond
 func (p *pass) again(ctx context.Context) *deferral {
 	p.l.mu.Lock()
 	now := p.l.now()
-	wait, refused := p.l.pace(p.h, now)
+	wait, refused := p.l.pace(p.h, now, p.class)
 	p.l.mu.Unlock()
 	if refused != nil {
 		return refused
