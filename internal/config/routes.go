@@ -311,6 +311,10 @@ func presetNames() []string {
 func (rr *routeReader) limits() {
 	raw, rt := &rr.raw, rr.rt
 	rt.Concurrency = rr.integerAs(rr.prefix+"CONCURRENCY", raw.Concurrency, 1, 100_000)
+	if raw.Weight != "" {
+		rt.Weight = rr.integerAs(rr.prefix+"WEIGHT", raw.Weight, 1, 1000)
+	}
+
 	rt.HostConcurrency = min(defaultPerHost, rt.Concurrency)
 	if raw.HostConcurrency != "" {
 		rt.HostConcurrency = rr.integerAs(rr.prefix+"HOST_CONCURRENCY", raw.HostConcurrency, 1, 100_000)

@@ -79,6 +79,7 @@ type routeVars struct {
 	OnStatus           string `env:"ON_STATUS"`
 	PauseAfter         string `env:"PAUSE_AFTER" shown:"never"`
 	Concurrency        string `env:"CONCURRENCY, default=64"`
+	Weight             string `env:"WEIGHT, default=1"`
 	HostConcurrency    string `env:"HOST_CONCURRENCY" shown:"16, or CONCURRENCY if that is less"`
 	Rate               string `env:"RATE"`
 	Secret             string `env:"SECRET" secret:"file"`
@@ -234,6 +235,8 @@ var texts = map[string]string{
 	"ROUTE_<NAME>_PAUSE_AFTER": "How long a receiver fails without a success until it is paused, `1m` to `168h`. " +
 		"See [rules for answers](callbacks.md#rules-for-answers).",
 	"ROUTE_<NAME>_CONCURRENCY": "Maximum number of the route's handlers that run at the same time in this process.",
+	"ROUTE_<NAME>_WEIGHT": "The route's share, 1 to 1000, while routes wait for CONCURRENCY: a route of weight 3 runs three times as many " +
+		"handlers as one of weight 1.",
 	"ROUTE_<NAME>_HOST_CONCURRENCY": "Maximum number of simultaneous calls to one receiver (host and port), of all instances together " +
 		"unless LIMITS is `instance`.",
 	"ROUTE_<NAME>_RATE": "Maximum number of attempts that start in a second, minute or hour: `100/s`, `600/m`, `5000/h`; of all " +

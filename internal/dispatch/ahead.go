@@ -20,8 +20,73 @@ type ahead struct {
 	handling int // attempts on workers
 	known    bool
 	mean     float64 // recent duration of a handler, in seconds
-	ready    []job   // waiting claims, oldest first
+	ready    ready   // waiting claims
 	armed    bool    // the timer for expireReady is set
+}
+
+// ready holds claims that wait for a handler, by class, oldest first.
+type ready struct {
+	jobs   [notice.Classes][]job
+	n      int
+	starts int // see notice.Next
+}
+
+func (r *ready) add(j job) {
+	c := j.claim.Class()
+	r.jobs[c] = append(r.jobs[c], j)
+	r.n++
+}
+
+// next removes and returns the claim whose attempt starts next.
+func (r *ready) next() (j job, ok bool) {
+	if r.n == 0 {
+		return job{}, false
+	}
+
+	c := notice.Next(r.starts, func(c notice.Class) bool { return len(r.jobs[c]) > 0 })
+	r.starts++
+	return r.shift(c), true
+}
+
+// shift removes and returns the oldest claim of a class.
+func (r *ready) shift(c notice.Class) (j job) {
+	j, r.jobs[c][0] = r.jobs[c][0], job{}
+	if r.jobs[c] = r.jobs[c][1:]; len(r.jobs[c]) == 0 {
+		r.jobs[c] = nil
+	}
+
+	r.n--
+	return j
+}
+
+// late removes and returns the claims that came until a time.
+func (r *ready) late(until time.Time) (list []job) {
+	for c := range r.jobs {
+		for len(r.jobs[c]) > 0 && !r.jobs[c][0].at.After(until) {
+			list = append(list, r.shift(notice.Class(c)))
+		}
+	}
+	return list
+}
+
+// drop removes and returns all claims.
+func (r *ready) drop() (list []job) {
+	for c := range r.jobs {
+		list = append(list, r.jobs[c]...)
+	}
+
+	*r = ready{}
+	return list
+}
+
+// oldest returns when the oldest claim came.
+func (r *ready) oldest() (at time.Time) {
+	for _, list := range r.jobs {
+		if len(list) > 0 && (at.IsZero() || list[0].at.Before(at)) {
+			at = list[0].at
+		}
+	}
+	return at
 }
 
 // took records the duration of a handler.
@@ -64,17 +129,15 @@ func (q *routeQueue) next() (j job, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	a := &q.ahead
-	if len(a.ready) == 0 || a.handling > max(q.slots.all, 1) { // the number of slots may have been reduced
+	if a.handling <= max(q.slots.all, 1) { // the number of slots may have been reduced
+		j, ok = a.ready.next()
+	}
+
+	if !ok {
 		a.handling--
-		return job{}, false
 	}
 
-	j, a.ready[0] = a.ready[0], job{}
-	if a.ready = a.ready[1:]; len(a.ready) == 0 {
-		a.ready = nil
-	}
-
-	return j, true
+	return j, ok
 }
 
 // await queues a claim that was made ahead until a handler ends, and reports whether it did. A
@@ -88,7 +151,7 @@ func (q *routeQueue) await(j job) bool {
 		return false
 	}
 
-	a.ready = append(a.ready, j)
+	a.ready.add(j)
 	q.d.wg.Add(1)
 	if !a.armed {
 		a.armed = true
@@ -103,19 +166,13 @@ func (q *routeQueue) await(j job) bool {
 func (q *routeQueue) expireReady() {
 	q.mu.Lock()
 	a := &q.ahead
-	late := 0
-	for late < len(a.ready) && time.Since(a.ready[late].at) >= readyMost {
-		late++
-	}
-
-	back := a.ready[:late]
-	a.ready = a.ready[late:]
-	if late > 0 {
+	back := a.ready.late(time.Now().Add(-readyMost))
+	if len(back) > 0 {
 		a.known, q.slots.ahead = false, 0
 	}
 
-	if a.armed = len(a.ready) > 0; a.armed {
-		time.AfterFunc(readyMost-time.Since(a.ready[0].at), q.expireReady)
+	if a.armed = a.ready.n > 0; a.armed {
+		time.AfterFunc(readyMost-time.Since(a.ready.oldest()), q.expireReady)
 	}
 
 	q.mu.Unlock()

@@ -12,18 +12,19 @@ const (
 // backlog holds the requested sweeps of one route, by shard. The queue's mutex guards it.
 type backlog struct {
 	wants  []want
-	newest []bool // the next sweep starts with the newest notices
-	last   int    // the last shard that was swept
+	newest []bool   // the next sweep starts with the newest notices
+	from   []string // where the next sweep looks for first attempts
+	last   int      // the last shard that was swept
 }
 
 func newBacklog(shards int) backlog {
-	return backlog{wants: make([]want, shards), newest: make([]bool, shards)}
+	return backlog{wants: make([]want, shards), newest: make([]bool, shards), from: make([]string, shards)}
 }
 
 // grow adds entries for new shards.
 func (b *backlog) grow(shards int) {
 	for len(b.wants) < shards {
-		b.wants, b.newest = append(b.wants, wantNone), append(b.newest, false)
+		b.wants, b.newest, b.from = append(b.wants, wantNone), append(b.newest, false), append(b.from, "")
 	}
 }
 

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -26,9 +27,10 @@ type call struct {
 	keys    []string          // of hints or waiters
 	scores  map[string]string // of waiters, by key
 	hosts   map[string]string // of waiters whose handlers may start, by key
-	want    want              // of a sweep, as are grace and newest
+	want    want              // of a sweep, as are grace, newest and from
 	grace   time.Duration
 	newest  bool
+	from    string
 	over    takeover // of a reclaim
 	begun   time.Time
 	sent    time.Time // later than begun for a retry
@@ -49,6 +51,9 @@ const (
 	kindRecover               // claims of a call whose reply was lost
 )
 
+// sorts reports whether there are fewer slots than keys, so that first attempts are claimed before others.
+func (c *call) sorts() bool { return c.kind == kindKeys && len(c.keys) > c.n }
+
 // finds reports whether the call may return claims of an earlier call.
 func (c *call) finds() bool { return c.again || c.rounds > 0 }
 
@@ -63,13 +68,17 @@ func (q *routeQueue) send(ctx context.Context, c call) (store.Claimed, error) {
 	s, p, lease := q.d.o.Store, q.partition(c.shard), q.lease(c)
 	switch c.kind {
 	case kindSweep:
-		return s.Sweep(ctx, p, lease, store.SweepOptions{Grace: c.grace, Limit: c.n, Newest: c.newest})
+		return s.Sweep(ctx, p, lease, store.SweepOptions{Grace: c.grace, Limit: c.n, Newest: c.newest, From: c.from})
 	case kindTakeover:
 		return s.TakeOver(ctx, p, lease, store.TakeOverOptions{Holder: c.over.holder, Longest: q.r.Lease(), Limit: c.n, From: c.over.from})
 	case kindPostponed:
 		return s.ClaimPostponed(ctx, p, lease, c.postponed())
 	case kindRecover:
 		return s.Recover(ctx, p, lease, c.n, time.Since(c.begun))
+	}
+
+	if c.sorts() {
+		return s.Sweep(ctx, p, lease, store.SweepOptions{Keys: c.keys, Limit: c.n})
 	}
 
 	return s.ClaimKeys(ctx, p, lease, c.keys)
@@ -242,6 +251,10 @@ func (q *routeQueue) failed(c call, err error) *health {
 	// A recovery call counts only if it is answered. This one may have renewed some leases, so the
 	// next one starts from the beginning.
 	c.rounds, c.found = max(c.rounds-1, 0), 0
+	if c.sorts() { // a repeated call could claim other ones
+		c.keys, c.asked = nil, c.n
+	}
+
 	// Redis may have run the call although no reply came. That is also true of its last retry,
 	// which would have renewed the leases.
 	if (!wire.NotSent(err) || c.again) && time.Since(c.begun) < 2*q.r.Lease() {
@@ -257,11 +270,20 @@ func (q *routeQueue) answered(c call, claimed store.Claimed) {
 	l := q.shards.at(c.shard)
 	l.health.claimed()
 	l.failedFor.end(time.Now())
-	if claimed.More {
+	switch {
+	case c.sorts():
+		if !q.hints.putFirst(claimed.Left, c.trigger) || claimed.More {
+			q.backlog.ask(c.shard, wantDue)
+		}
+
+		return
+	case claimed.More:
 		q.backlog.ask(c.shard, c.want)
 	}
 
-	if c.over.from = claimed.Next; c.over.from != "" {
+	if c.kind == kindSweep {
+		q.backlog.from[c.shard] = cmp.Or(claimed.Next, q.backlog.from[c.shard])
+	} else if c.over.from = claimed.Next; c.over.from != "" {
 		q.remember(c.over)
 	}
 

@@ -234,6 +234,13 @@ func (d *Dispatcher) Expired(r *route.Route, key string) bool {
 	return q != nil && q.hint(key, triggerEvent)
 }
 
+// HintFirst is Hint for first attempts of a partition that are due while others wait for slots: they are claimed before those.
+func (d *Dispatcher) HintFirst(p keys.Partition, keys []string) {
+	if q := d.queues[p.Prefix]; q != nil {
+		q.hintFirst(p.Shard, keys)
+	}
+}
+
 // Sweep requests a claim of the partition's overdue notices. It never blocks.
 func (d *Dispatcher) Sweep(p keys.Partition) {
 	if q := d.queues[p.Prefix]; q != nil {

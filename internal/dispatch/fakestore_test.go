@@ -44,22 +44,23 @@ type entry struct {
 // fakeStore is a Store in memory with the guarantees that dispatch relies on: a notice is won by
 // one claim at a time, and a sweep finds overdue notices.
 type fakeStore struct {
-	mu      sync.Mutex
-	entries []*entry
-	made    int
-	won     map[string]int // number of claims, by key
-	ended   []store.Settlement
-	calls   []string      // claim calls in order: "keys p/0 n", "oldest p/0 n", "newest p/0 n"
-	settles int           // settle calls
-	claim   error         // result of claim calls
-	settle  error         // result of settle calls
-	short   int           // number of settle calls that are done but not confirmed
-	woke    bool          // settles make a notice due that has waited
-	slow    chan struct{} // holds claim calls
-	hangs   int           // only this shard's claim calls wait for slow, counted from 1; 0 = all
-	held    chan struct{} // holds settle calls
-	late    chan struct{} // holds the replies of Recover
-	refuse  string        // why pushes are refused
+	mu       sync.Mutex
+	entries  []*entry
+	made     int
+	attempts int            // of the next notices
+	won      map[string]int // number of claims, by key
+	ended    []store.Settlement
+	calls    []string      // claim calls in order: "keys p/0 n", "oldest p/0 n", "newest p/0 n"
+	settles  int           // settle calls
+	claim    error         // result of claim calls
+	settle   error         // result of settle calls
+	short    int           // number of settle calls that are done but not confirmed
+	woke     bool          // settles make a notice due that has waited
+	slow     chan struct{} // holds claim calls
+	hangs    int           // only this shard's claim calls wait for slow, counted from 1; 0 = all
+	held     chan struct{} // holds settle calls
+	late     chan struct{} // holds the replies of Recover
+	refuse   string        // why pushes are refused
 	// unavailable: pushes are refused because Redis accepts no writes at the moment.
 	unavailable bool
 	tokens      []string // of claim calls in order
@@ -75,7 +76,8 @@ func (s *fakeStore) put(prefix string, shard, n int) {
 		k := fmt.Sprintf("%s:m:t:%d", prefix, s.made)
 		at := time.Now().Add(-time.Minute + time.Duration(s.made)*time.Millisecond)
 		s.made++
-		s.entries = append(s.entries, &entry{n: &notice.Notice{Key: k, Route: prefix, Due: at}, prefix: prefix, shard: shard, at: at})
+		s.entries = append(s.entries, &entry{n: &notice.Notice{Key: k, Route: prefix, Due: at, AttemptsMade: s.attempts},
+			prefix: prefix, shard: shard, at: at})
 	}
 }
 
@@ -112,6 +114,9 @@ func (s *fakeStore) Sweep(ctx context.Context, p keys.Partition, lease store.Lea
 	if o.Expired {
 		return s.expire(p, lease, o.Limit)
 	}
+	if len(o.Keys) > 0 {
+		return s.sorted(ctx, p, lease, o)
+	}
 	what := "oldest"
 	if o.Newest {
 		what = "newest"
@@ -127,6 +132,28 @@ func (s *fakeStore) Sweep(ctx context.Context, p keys.Partition, lease store.Lea
 				won = won[len(won)-o.Limit:]
 			} else {
 				won = won[:o.Limit]
+			}
+		}
+		return c, won
+	})
+}
+
+// sorted claims the first attempts of the keys before others.
+func (s *fakeStore) sorted(ctx context.Context, p keys.Partition, lease store.Lease, o store.SweepOptions) (store.Claimed, error) {
+	return s.claims(ctx, callMade{"sorted", p, lease.Token, len(o.Keys)}, func(list []*entry) (c store.Claimed, won []*entry) {
+		for _, first := range []bool{true, false} {
+			for _, e := range list {
+				switch {
+				case !slices.Contains(o.Keys, e.n.Key) || (e.n.Class() == notice.ClassFirst) != first:
+				case e.claimed:
+					c.Lost++
+				case len(won) < o.Limit:
+					won = append(won, e)
+				case first:
+					c.Left = append(c.Left, e.n.Key)
+				default:
+					c.More = true
+				}
 			}
 		}
 		return c, won
@@ -449,7 +476,7 @@ func quiet(t *testing.T, d *Dispatcher) {
 		q.mu.Lock()
 		slots := q.slots
 		slots.ahead = 0
-		if q.ahead.handling != 0 || len(q.ahead.ready) != 0 {
+		if q.ahead.handling != 0 || q.ahead.ready.n != 0 {
 			t.Errorf("%s: %+v", prefix, q.ahead)
 		}
 		if slots != newSlots(q.r.Slots()) || len(q.inFlight.held)+q.inFlight.finding+len(q.inFlight.settledSince) != 0 || q.share.held != 0 {

@@ -5,9 +5,12 @@ import (
 	"time"
 )
 
-// maxHintsAhead is the number of hints that may wait beyond the free slots, gathered during claim
-// calls.
-const maxHintsAhead = 256
+const (
+	// maxHintsAhead is the number of hints that may wait beyond the free slots, gathered during claim calls.
+	maxHintsAhead = 2048
+	// maxSorted is the number of hinted keys in one call that claims first attempts before others.
+	maxSorted = 512
+)
 
 // hintsExpected is how long after a hint the next one is expected. During that time a backlog
 // leaves a quarter of the slots to hints.
@@ -35,6 +38,19 @@ func (h *hints) add(key string, t trigger, free int) bool {
 
 	h.waiting = append(h.waiting, hint{key, t})
 	return true
+}
+
+// putFirst adds hints before all others, because their notices have waited longer or are first attempts. It returns false if there was
+// no room for all.
+func (h *hints) putFirst(keys []string, t trigger) bool {
+	room := min(len(keys), max(maxHintsAhead-len(h.waiting), 0))
+	first := make([]hint, room, room+len(h.waiting))
+	for i := range first {
+		first[i] = hint{keys[i], t}
+	}
+
+	h.waiting = append(first, h.waiting...)
+	return room == len(keys)
 }
 
 func (h *hints) drop() { h.waiting = nil }

@@ -40,7 +40,7 @@ func newRouteQueue(d *Dispatcher, r *route.Route) *routeQueue {
 	q := &routeQueue{d: d, r: r, handler: d.o.Handler, stop: make(chan struct{}),
 		slots: newSlots(r.Slots()), backlog: newBacklog(d.o.Shards.Places()), inFlight: newInFlight(), waiting: newWaiting()}
 	q.hosts, _ = q.handler.(Hosts)
-	q.share.queue = q
+	q.share.queue, q.share.weight = q, max(r.Weight, 1)
 	q.parts = d.o.Shards.Places()
 	q.grow(d.o.Shards.Places())
 	return q
@@ -91,6 +91,17 @@ func (q *routeQueue) claimSoon() {
 		q.soon = false
 		q.claimMore()
 	}()
+}
+
+// hintFirst adds hints of first attempts before all others.
+func (q *routeQueue) hintFirst(shard int, keys []string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.shards.at(shard).paused || q.closed || q.slots.all == 0 || !q.hints.putFirst(keys, triggerHint) {
+		q.backlog.ask(shard, wantDue)
+	}
+
+	q.claimMore()
 }
 
 func (q *routeQueue) askSweep(shard int, w want) {
@@ -162,8 +173,7 @@ func (q *routeQueue) close() {
 	q.closed, q.takeovers = true, nil
 	q.hints.drop()
 	q.waiting.drop()
-	ready := q.ahead.ready
-	q.ahead.ready = nil
+	ready := q.ahead.ready.drop()
 	q.mu.Unlock()
 	q.releaseAll(ready, notice.ReasonShutdown)
 }
@@ -233,14 +243,16 @@ func (q *routeQueue) claimHinted() bool {
 		shards = nil
 	}
 
-	hinted, t, shard := q.hints.take(min(q.slots.room(), maxBatch), shards)
-	got := q.d.total.take(&q.share, len(hinted))
-	if got < len(hinted) { // the sweep finds the others
-		q.backlog.ask(shard, wantDue)
-		hinted = hinted[:got]
+	n := min(q.slots.room(), maxBatch)
+	take := n
+	if len(q.hints.waiting) > n {
+		take = max(maxSorted, n)
 	}
 
+	hinted, t, shard := q.hints.take(take, shards)
+	got := q.d.total.take(&q.share, min(n, len(hinted)))
 	if got == 0 {
+		q.hints.putFirst(hinted, t)
 		return false
 	}
 
@@ -271,8 +283,8 @@ func (q *routeQueue) claimSwept() bool {
 	}
 
 	q.begin(call{kind: kindSweep, trigger: triggerSweep, shard: shard, token: q.d.token(), n: n, asked: n, want: w, grace: grace,
-		newest: newest,
-		begun:  time.Now()})
+		newest: newest, from: q.backlog.from[shard],
+		begun: time.Now()})
 	return true
 }
 

@@ -104,8 +104,9 @@ type total struct {
 // share is one route's part of the total. If the route got fewer slots than it asked for, its queue
 // is woken, without a lock, when slots become free.
 type share struct {
-	held  int // guarded by the total's mutex
-	queue waker
+	held   int // guarded by the total's mutex
+	weight int
+	queue  waker
 }
 
 func (t *total) room() int {
@@ -136,8 +137,8 @@ func (t *total) force(s *share, n int) {
 	s.held += n
 }
 
-// give returns slots, and returns the shares that wait for some, smallest first. The caller wakes
-// them.
+// give returns slots, and returns the shares that wait for some, first those that hold the fewest slots for their weight. The caller
+// wakes them.
 func (t *total) give(s *share, n int) []*share {
 	if n == 0 {
 		return nil
@@ -149,6 +150,6 @@ func (t *total) give(s *share, n int) []*share {
 	s.held -= n
 	w := t.waiting
 	t.waiting = nil
-	slices.SortStableFunc(w, func(a, b *share) int { return a.held - b.held })
+	slices.SortStableFunc(w, func(a, b *share) int { return a.held*b.weight - b.held*a.weight })
 	return w
 }

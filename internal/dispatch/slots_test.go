@@ -1,8 +1,14 @@
 package dispatch
 
 import (
+	"context"
+	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"notifier/internal/notice"
 )
 
 func TestSlotsLeaveSomeToHintsAndSomeToSweeps(t *testing.T) {
@@ -64,7 +70,7 @@ func TestSecondCallWaitsForAMinimum(t *testing.T) {
 // Freed slots go first to the route that holds the fewest.
 func TestFreedSlotGoesToTheSmallestShare(t *testing.T) {
 	tot := total{free: 6}
-	var a, b, c share
+	a, b, c := share{weight: 1}, share{weight: 1}, share{weight: 1}
 	for _, take := range []struct {
 		s         *share
 		n, expect int
@@ -85,6 +91,33 @@ func TestFreedSlotGoesToTheSmallestShare(t *testing.T) {
 	if w := tot.give(&b, 2); len(w) != 0 {
 		t.Error("a woken route still waits")
 	}
+}
+
+// While slots are scarce, routes run handlers in proportion to their weights.
+func TestScarceSlotsAreSharedByWeight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeStore()
+		w := newWork(func(context.Context, *notice.Notice) notice.Result {
+			time.Sleep(10*time.Millisecond + rand.N(5*time.Millisecond))
+			return notice.DeliveredResult(200)
+		})
+		light, heavy := testRoute("a", 64), testRoute("b", 64)
+		heavy.Weight = 3
+		s.put("a", 0, 2000)
+		s.put("b", 0, 2000)
+		d := begin(options(s, w, 32, light, heavy))
+		var a, b int
+		for range 40 {
+			after(10 * time.Millisecond)
+			w.mu.Lock()
+			a, b = a+w.running["a"], b+w.running["b"]
+			w.mu.Unlock()
+		}
+		if share := float64(b) / float64(a); share < 2 || share > 4 {
+			t.Errorf("%d and %d handlers of weight 1 and 3 ran on average", a/40, b/40)
+		}
+		drain(t, d)
+	})
 }
 
 // Regression test: a claim that follows a running attempt takes a slot even if none is free. Room

@@ -37,9 +37,15 @@ type waiter struct {
 	key   string
 	shard int
 	score string // as the postponement wrote it
+	class notice.Class
 	due   time.Time
 	until time.Time // when the postponement ends
 	host  string
+}
+
+// compare orders waiters of a host by class, then by due time.
+func (x *waiter) compare(o *waiter) int {
+	return cmp.Or(cmp.Compare(x.class, o.class), x.due.Compare(o.due))
 }
 
 // waiting holds the notices of one route that wait for slots of their hosts, without a claim. The
@@ -53,7 +59,8 @@ type waiting struct {
 
 // hostQueue holds the notices that wait for one host.
 type hostQueue struct {
-	waiters  []*waiter // the earliest due first
+	waiters  []*waiter // in order of compare
+	starts   int       // see notice.Next
 	coming   int       // postponements without a settle
 	claiming int       // running claim calls, and claims whose handlers have not started
 	ready    bool
@@ -73,6 +80,23 @@ func (w *waiting) host(name string) *hostQueue {
 	return h
 }
 
+// next returns the index of the next of the waiters that may be claimed now, -1 if there is none.
+func (h *hostQueue) next(may func(x *waiter) bool) int {
+	at := -1
+	notice.Next(h.starts, func(c notice.Class) bool {
+		from, _ := slices.BinarySearchFunc(h.waiters, c, func(x *waiter, c notice.Class) int { return cmp.Or(cmp.Compare(x.class, c), 1) })
+		for i := from; i < len(h.waiters) && h.waiters[i].class == c; i++ {
+			if may(h.waiters[i]) {
+				at = i
+				return true
+			}
+		}
+
+		return false
+	})
+	return at
+}
+
 // tidy deletes an empty hostQueue.
 func (w *waiting) tidy(name string) {
 	if h := w.hosts[name]; h != nil && len(h.waiters) == 0 && h.coming == 0 && h.claiming == 0 && !h.ready {
@@ -80,8 +104,7 @@ func (w *waiting) tidy(name string) {
 	}
 }
 
-// add remembers a notice. If there is no room, the latest notice of the host with the most notices
-// is dropped, which may be the new one.
+// add remembers a notice. If there is no room, the last waiter of the host with the most waiters is dropped, which may be the new one.
 func (w *waiting) add(x *waiter) {
 	w.remove(x.key)
 	if len(w.byKey) >= maxWaiting {
@@ -93,7 +116,7 @@ func (w *waiting) add(x *waiter) {
 		}
 
 		last := w.host(longest).waiters
-		if longest == x.host && (len(last) == 0 || !x.due.Before(last[len(last)-1].due)) {
+		if longest == x.host && (len(last) == 0 || x.compare(last[len(last)-1]) >= 0) {
 			return
 		}
 
@@ -102,7 +125,7 @@ func (w *waiting) add(x *waiter) {
 
 	h := w.host(x.host)
 	at, _ := slices.BinarySearchFunc(h.waiters, x, func(a, b *waiter) int {
-		return cmp.Or(a.due.Compare(b.due), -1) // after waiters with the same due time
+		return cmp.Or(a.compare(b), -1) // after equal waiters
 	})
 	h.waiters = slices.Insert(h.waiters, at, x)
 	w.byKey[x.key] = x
@@ -138,20 +161,17 @@ func (w *waiting) take(n int, open func(shard int) bool, room func(host string) 
 		h := w.hosts[name]
 		h.ready = false
 		left := room(name) - h.claiming
-		for i := 0; i < len(h.waiters) && left > 0 && len(list) < n; {
+		for left > 0 && len(list) < n {
+			i := h.next(func(x *waiter) bool { return (len(list) == 0 || x.shard == shard) && open(x.shard) })
+			if i < 0 {
+				break
+			}
+
 			x := h.waiters[i]
-			if len(list) == 0 {
-				shard = x.shard
-			}
-
-			if x.shard != shard || !open(x.shard) {
-				i++
-				continue
-			}
-
-			list = append(list, x)
+			list, shard = append(list, x), x.shard
 			delete(w.byKey, x.key)
 			h.waiters = slices.Delete(h.waiters, i, i+1)
+			h.starts++
 			h.claiming++
 			left--
 		}
@@ -293,8 +313,8 @@ func (q *routeQueue) remembered(e *finished, s store.Settled, now time.Time) {
 	h := q.waiting.host(e.result.Host)
 	h.coming--
 	if !q.closed && !s.Stale && s.Score != "" {
-		q.waiting.add(&waiter{key: e.Claim.Key, shard: e.Claim.Shard, score: s.Score, due: e.Claim.Due, until: now.Add(e.After),
-			host: e.result.Host})
+		q.waiting.add(&waiter{key: e.Claim.Key, shard: e.Claim.Shard, score: s.Score, class: e.Claim.Class(), due: e.Claim.Due,
+			until: now.Add(e.After), host: e.result.Host})
 		q.checkWaiting()
 	}
 

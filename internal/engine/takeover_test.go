@@ -56,10 +56,11 @@ func claimByTheDead(t *testing.T, srv *testkit.Redis, key string) {
 // sweeps counts the calls of a claimer's Sweep.
 type sweeps struct{ all, due int }
 
-func (s *sweeps) Sweep(keys.Partition)    { s.all++ }
-func (s *sweeps) SweepDue(keys.Partition) { s.due++ }
-func (s *sweeps) Expire(keys.Partition)   {}
-func (s *sweeps) Room(keys.Partition) int { return 1 }
+func (s *sweeps) Sweep(keys.Partition)               { s.all++ }
+func (s *sweeps) SweepDue(keys.Partition)            { s.due++ }
+func (s *sweeps) HintFirst(keys.Partition, []string) {}
+func (s *sweeps) Expire(keys.Partition)              {}
+func (s *sweeps) Room(keys.Partition) int            { return 1 }
 
 // eventful reports whether shards have events.
 type eventful bool

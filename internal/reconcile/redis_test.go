@@ -186,6 +186,8 @@ func (s *sim) SweepDue(keys.Partition) {
 	s.claim(func(p pending) bool { return !p.at.After(s.now()) })
 }
 
+func (s *sim) HintFirst(p keys.Partition, _ []string) { s.SweepDue(p) }
+
 // Expire removes what has expired, after a while as dispatch does.
 func (s *sim) Expire(keys.Partition) {
 	s.do(func() { s.expires++ })

@@ -31,6 +31,8 @@ type Inspector interface {
 type Claimer interface {
 	Sweep(p keys.Partition)
 	SweepDue(p keys.Partition)
+	// HintFirst claims due first attempts as soon as there is room, before other notices.
+	HintFirst(p keys.Partition, keys []string)
 	Room(p keys.Partition) int
 	// Expire makes expired notices dead, which needs no room.
 	Expire(p keys.Partition)

@@ -46,6 +46,7 @@ func (f *fake) Touch(_ context.Context, ks []string) (store.Touched, error) {
 func (*fake) TouchGroups(context.Context, string, []store.TouchGroup) (int, error) { return 0, nil }
 func (*fake) Sweep(keys.Partition)                                                 {}
 func (*fake) SweepDue(keys.Partition)                                              {}
+func (*fake) HintFirst(keys.Partition, []string)                                   {}
 func (*fake) Expire(keys.Partition)                                                {}
 func (*fake) Room(keys.Partition) int                                              { return 64 }
 func (*fake) Due(_ keys.Partition, ks []string, _ string) []string                 { return ks }

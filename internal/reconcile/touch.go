@@ -19,10 +19,14 @@ func (s *Sweeper) touch(ctx context.Context, due []store.Timer) (early bool, err
 		return false, nil
 	}
 
-	names := s.touchable(due)
+	names, first := s.touchable(due)
 	if len(names) < len(due) {
 		// The events of the others would find no room, so their notices need not wait for the grace.
 		s.o.Dispatch.SweepDue(s.o.Partition)
+	}
+
+	if len(first) > 0 {
+		s.o.Dispatch.HintFirst(s.o.Partition, first)
 	}
 
 	if len(names) == 0 {
@@ -49,8 +53,8 @@ func (s *Sweeper) touch(ctx context.Context, due []store.Timer) (early bool, err
 	return got.Left > 0, nil
 }
 
-// touchable returns the keys of the timers to touch, and records all as touched.
-func (s *Sweeper) touchable(due []store.Timer) []string {
+// touchable returns the keys of the timers to touch, and the first attempts for which there is no room. It records all as touched.
+func (s *Sweeper) touchable(due []store.Timer) (names, first []string) {
 	// More events than free slots would be dropped. The other instances are assumed to have as many free slots as
 	// this one.
 	room := s.o.Dispatch.Room(s.o.Partition)
@@ -58,15 +62,24 @@ func (s *Sweeper) touchable(due []store.Timer) []string {
 		room = n * max(room, minTouched)
 	}
 
-	names := make([]string, 0, min(len(due), room))
-	for _, t := range due {
-		s.touched[t.Key] = ""
-		if !t.NoTimer && len(names) < room {
-			names = append(names, t.Key)
+	names = make([]string, 0, min(len(due), room))
+	for _, repeated := range []bool{false, true} {
+		for _, t := range due {
+			switch {
+			case t.Repeated != repeated:
+			case !t.NoTimer && len(names) < room:
+				names = append(names, t.Key)
+			case !t.NoTimer && !repeated:
+				first = append(first, t.Key)
+			}
 		}
 	}
 
-	return names
+	for _, t := range due {
+		s.touched[t.Key] = ""
+	}
+
+	return names, first
 }
 
 // touchAll touches timers. Notices that are due together are touched in groups of Assignment.Group,

@@ -78,6 +78,7 @@ type Route struct {
 	OnStatus        OnStatus      // of answers that do not acknowledge
 	PauseAfter      time.Duration // of failures without a success, after which a receiver is paused; 0 = never
 	Concurrency     int
+	Weight          int // among routes that wait for slots of the process; 0 = 1
 	HostConcurrency int
 	Rate            float64 // per second; 0 = unlimited
 	// Sign are the signature schemes; empty = the default of Signing. Secrets and SignKeys are their keys.

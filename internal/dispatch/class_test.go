@@ -1,0 +1,124 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+// Claims that wait for a handler are started in order of their classes; of ten starts each later class has one.
+func TestReadyClaimsStartByClass(t *testing.T) {
+	var r ready
+	from := time.Now()
+	for i := range 30 {
+		n := &notice.Notice{AttemptsMade: i % 3}
+		if i%3 == 2 {
+			n.Endings = 1
+		}
+		r.add(job{claim: &store.Claim{Notice: n}, at: from.Add(time.Duration(i) * time.Second)})
+	}
+	var classes []notice.Class
+	for range 10 {
+		j, ok := r.next()
+		if !ok {
+			t.Fatal("nothing waits")
+		}
+		classes = append(classes, j.claim.Class())
+	}
+	if want := []notice.Class{0, 0, 0, 0, 0, 0, 0, 0, 1, 2}; !slices.Equal(classes, want) {
+		t.Errorf("classes %v, want %v", classes, want)
+	}
+	if at := r.oldest(); !at.Equal(from.Add(4 * time.Second)) { // of retries, of which one has started
+		t.Errorf("the oldest came at %s", at.Sub(from))
+	}
+	if late := r.late(from.Add(7 * time.Second)); len(late) != 3 || r.n != 17 {
+		t.Errorf("%d are late, %d are left", len(late), r.n)
+	}
+	if all := r.drop(); len(all) != 17 || r.n != 0 {
+		t.Errorf("%d were left, %d are", len(all), r.n)
+	}
+	if _, ok := r.next(); ok {
+		t.Error("one starts after drop")
+	}
+}
+
+// A first attempt that comes while a storm of retries takes all slots starts when the next handlers end, although the hints of
+// the retries came before its own. Retries are not starved.
+func TestFirstAttemptPassesAStormOfRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const slots, takes = 8, 20 * time.Millisecond
+		s := newFakeStore()
+		began := map[string]time.Time{}
+		var mu sync.Mutex
+		w := newWork(func(_ context.Context, n *notice.Notice) notice.Result {
+			mu.Lock()
+			began[n.Key] = time.Now()
+			mu.Unlock()
+			time.Sleep(takes)
+			return notice.DeliveredResult(200)
+		})
+		s.attempts = 1
+		s.put("a", 0, 2000)
+		d := begin(options(s, w, 512, testRoute("a", slots)))
+		key := func(i int) string { return fmt.Sprintf("a:m:t:%d", i) }
+		hint := func(from, to int) {
+			for i := from; i < to; i++ {
+				d.Expired(d.queues["a"].r, key(i))
+			}
+		}
+		hint(0, 2000)
+		after(5 * takes)
+
+		s.attempts = 0
+		s.put("a", 0, 4)
+		hint(2000, 2004)
+		from := time.Now()
+		after(20 * takes)
+		mu.Lock()
+		for i := 2000; i < 2004; i++ {
+			if late := began[key(i)].Sub(from); began[key(i)].IsZero() || late > 3*takes {
+				t.Errorf("%s began %s after its event", key(i), late)
+			}
+		}
+		if n := len(began); n < 20*slots {
+			t.Errorf("%d of %d began", n, 25*slots)
+		}
+		mu.Unlock()
+		for len(began) < 2004 {
+			d.SweepDue(keys.Partition{Prefix: "a"})
+			after(takes)
+		}
+		drain(t, d)
+		quiet(t, d)
+	})
+}
+
+// A host's free slot is taken by the waiting first attempt before retries that are due earlier, and one of ten by a retry.
+func TestFreedSlotOfAHostIsTakenByClass(t *testing.T) {
+	w := newWaiting()
+	from := time.Now()
+	for i := range 20 {
+		class := notice.ClassRetry
+		if i >= 10 {
+			class = notice.ClassFirst
+		}
+		w.add(&waiter{key: string(rune('a' + i)), class: class, due: from.Add(time.Duration(i) * time.Second), host: "h:80"})
+	}
+	open := func(int) bool { return true }
+	var taken string
+	for range 11 {
+		list, _ := w.take(1, open, func(string) int { return 100 })
+		taken += list[0].key
+	}
+	if want := "klmnopqrast"; taken != want {
+		t.Errorf("taken %s, want %s", taken, want)
+	}
+}

@@ -1,0 +1,115 @@
+//go:build measure
+
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"notifier/internal/notice"
+	"notifier/internal/route"
+	"notifier/internal/store"
+	"notifier/internal/testkit"
+)
+
+// storm handles notices of two types: the first attempts of "storm" fail at once, and all retries of them become due
+// together; the lateness of the others, "pay", is measured. Other attempts take 10 to 30 ms.
+type storm struct {
+	begin  time.Time // when the retries are due
+	failed atomic.Int64
+	ended  atomic.Int64
+
+	mu   sync.Mutex
+	late []time.Duration
+}
+
+func (h *storm) Handle(_ context.Context, _ *route.Route, n *notice.Notice) notice.Result {
+	late := time.Since(n.Due)
+	if strings.HasPrefix(n.Key, "app1:shop:storm:") {
+		if n.AttemptsMade == 0 {
+			h.failed.Add(1)
+			r := notice.RetryResult(notice.ReasonStatus5xx, "")
+			r.After = time.Until(h.begin)
+			return r
+		}
+
+		defer h.ended.Add(1)
+	} else {
+		h.mu.Lock()
+		h.late = append(h.late, late)
+		h.mu.Unlock()
+	}
+
+	time.Sleep(10*time.Millisecond + rand.N(20*time.Millisecond)) // sleep: a receiver's answer
+	return notice.DeliveredResult(200)
+}
+
+// pays schedules first attempts, rate a second for a window that begins at a time.
+func (h *storm) pays(t *testing.T, w *world, begin time.Time, rate int, window time.Duration) (n int) {
+	t.Helper()
+	n = int(window.Seconds() * float64(rate))
+	w.put(t, n, func(i int) store.Request {
+		at := begin.Add(time.Duration(i) * time.Second / time.Duration(rate))
+		return store.Request{Key: fmt.Sprintf("app1:shop:pay:%d-%d", begin.UnixNano(), i), Delay: time.Until(at)}
+	})
+	return n
+}
+
+// quantiles waits for n first attempts and returns the median, the 99th percentile and the maximum of their lateness.
+func (h *storm) quantiles(t *testing.T, n int) []time.Duration {
+	t.Helper()
+	for limit := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) { // sleep: a poll
+		h.mu.Lock()
+		if late := h.late; len(late) >= n {
+			h.late = nil
+			h.mu.Unlock()
+			slices.Sort(late)
+			return []time.Duration{late[n/2], late[n*99/100], late[n-1]}
+		}
+
+		h.mu.Unlock()
+		if time.Now().After(limit) {
+			t.Fatal("the notices did not come")
+		}
+	}
+}
+
+// TestMeasureStorm measures the lateness of first attempts, 500 a second of 10 to 30 ms in 64 slots, without and beside
+// 100,000 retries that are due at once. STORM_MANY and STORM_INSTANCES change the numbers.
+//
+//	go test -tags measure ./internal/engine -run TestMeasureStorm -v -timeout 20m
+func TestMeasureStorm(t *testing.T) {
+	const rate, ahead = 500, 25 * time.Second
+	many, instances := number(t, "STORM_MANY", 100_000), number(t, "STORM_INSTANCES", 1)
+	srv, h := testkit.StartRedis(t), &storm{}
+	r := testRoute("r", "app1")
+	r.Ladder, r.Concurrency = slices.Repeat(notice.Ladder{time.Second}, 3), 64/instances
+	var w *world
+	for range instances {
+		w = start(t, srv, h, nil, r)
+	}
+
+	alone := h.quantiles(t, h.pays(t, w, time.Now().Add(2*time.Second), rate, 10*time.Second))
+	h.begin = time.Now().Add(ahead)
+	w.put(t, many, func(i int) store.Request { return store.Request{Key: fmt.Sprintf("app1:shop:storm:%d", i)} })
+	eventually(t, "all have failed", func() bool { return h.failed.Load() == int64(many) })
+	if time.Until(h.begin) < 2*time.Second {
+		t.Fatalf("the first attempts took until %s before the storm", time.Until(h.begin))
+	}
+
+	n := h.pays(t, w, h.begin.Add(-time.Second), rate, 30*time.Second)
+	eventually(t, "the storm begins", func() bool { return time.Now().After(h.begin) })
+	beside := h.quantiles(t, n)
+	for h.ended.Load() < int64(many) {
+		time.Sleep(10 * time.Millisecond) // sleep: a poll
+	}
+
+	t.Logf("first attempts alone %s, beside the storm %s (median, p99, most); the storm took %s", alone, beside, time.Since(h.begin))
+}
