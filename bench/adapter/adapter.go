@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"notifier/bench/peer"
+	"notifier/bench/server"
 )
 
 // All lists every peer in the tables' order.
@@ -86,24 +87,109 @@ func (w *workers) every(interval time.Duration, fn func(ctx context.Context) err
 	})
 }
 
-// pool starts n handlers and returns where to send them ids.
-func (w *workers) pool(n int, handle peer.Handle) chan<- string {
-	jobs := make(chan string, 1)
+// page is how many due jobs a poll takes at most.
+const page = 1000
+
+// poll calls take each interval, and again at once while it takes full pages.
+func (w *workers) poll(interval time.Duration, take func(ctx context.Context) (int, error)) {
+	w.every(interval, func(ctx context.Context) error {
+		for {
+			if n, err := take(ctx); err != nil || n < page {
+				return err
+			}
+		}
+	})
+}
+
+// receive starts n workers that call do with each element of a channel.
+func receive[T any](w *workers, n int, from <-chan T, do func(context.Context, T) error) {
 	for range n {
 		w.run(func(ctx context.Context) error {
 			for {
 				select {
 				case <-ctx.Done():
 					return nil
-				case id := <-jobs:
-					handle(id)
+				case x, ok := <-from:
+					if !ok {
+						return errors.New("the channel was closed")
+					}
+					if err := do(ctx, x); err != nil {
+						return err
+					}
 				}
 			}
 		})
 	}
+}
 
+// pool starts n handlers and returns where to send them ids.
+func (w *workers) pool(n int, handle peer.Handle) chan<- string {
+	jobs := make(chan string, 1)
+	receive(w, n, jobs, func(_ context.Context, id string) error {
+		handle(id)
+		return nil
+	})
 	return jobs
 }
+
+// served is the common part of peers with one server.
+type served struct {
+	srv     *server.Process // nil if it is another peer's
+	addr    string
+	workers *workers
+}
+
+// open starts the server, unless env has the address of another peer's.
+func (s *served) open(env peer.Env, start func() (*server.Process, error)) (err error) {
+	s.addr, s.workers = env.Attach, newWorkers()
+	if s.addr != "" {
+		return nil
+	}
+	if s.srv, err = start(); err != nil {
+		return err
+	}
+
+	s.addr = s.srv.Addr
+	return nil
+}
+
+func (s *served) Addr() string { return s.addr }
+
+func (s *served) pids() []int {
+	if s.srv == nil {
+		return nil
+	}
+	return []int{s.srv.PID()}
+}
+
+// Usage returns the resident memory of the server and its children.
+func (s *served) Usage(context.Context) (peer.Usage, error) {
+	u := peer.Usage{Commands: -1, Trips: -1, PIDs: s.pids()}
+	for _, root := range u.PIDs {
+		tree, err := server.Tree(root)
+		if err != nil {
+			return u, err
+		}
+
+		for _, pid := range tree {
+			if rss, err := server.RSS(pid); err == nil { // else it has ended
+				u.Bytes += rss
+			}
+		}
+	}
+
+	return u, nil
+}
+
+func (s *served) Stop() error {
+	s.workers.stop()
+	return s.srv.Stop()
+}
+
+// noBatch is the common part of peers without a call for many jobs.
+type noBatch struct{}
+
+func (noBatch) ScheduleBatch(context.Context, []peer.Job) error { return peer.ErrNoBatch }
 
 // send gives an id to a pool's handler, waiting for a free one.
 func send(ctx context.Context, jobs chan<- string, id string) error {

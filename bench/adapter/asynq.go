@@ -15,6 +15,7 @@ import (
 // queue is hibiken/asynq.
 type queue struct {
 	onRedis
+	noBatch
 	interval time.Duration // 0 = asynq's own default
 	client   *asynq.Client
 	srv      *asynq.Server
@@ -55,7 +56,7 @@ func asynqAsOften() peer.Entry {
 }
 
 func (q *queue) Start(ctx context.Context, env peer.Env) error {
-	if err := q.start(ctx, env); err != nil {
+	if err := q.onRedis.Start(ctx, env); err != nil {
 		return err
 	}
 
@@ -68,8 +69,6 @@ func (q *queue) Schedule(ctx context.Context, j peer.Job) error {
 		asynq.Timeout(time.Minute))
 	return err
 }
-
-func (*queue) ScheduleBatch(context.Context, []peer.Job) error { return peer.ErrNoBatch }
 
 func (q *queue) Work(ctx context.Context, handlers int, handle peer.Handle) error {
 	return q.Call(ctx, handlers, handle.Call)

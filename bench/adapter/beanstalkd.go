@@ -19,11 +19,10 @@ type beans struct {
 	// aligned hands each job over a whole number of seconds before it is due, so
 	// that the protocol's whole seconds cost nothing.
 	aligned bool
-	srv     *server.Process
-	addr    string
-	put     *held[*beanstalk.Conn]
-	workers *workers
-	work    []*beanstalk.Conn
+	served
+	noBatch
+	put  *held[*beanstalk.Conn]
+	work []*beanstalk.Conn
 }
 
 const beanstalkTTR = time.Minute
@@ -57,17 +56,10 @@ func beanstalkdAligned() peer.Entry {
 }
 
 func (b *beans) Start(ctx context.Context, env peer.Env) error {
-	b.addr = env.Attach
-	if b.addr == "" {
-		srv, err := server.Beanstalkd(ctx, env.Dir)
-		if err != nil {
-			return err
-		}
-
-		b.srv, b.addr = srv, srv.Addr
+	if err := b.open(env, func() (*server.Process, error) { return server.Beanstalkd(ctx, env.Dir) }); err != nil {
+		return err
 	}
 
-	b.workers = newWorkers()
 	put, err := hold(callers, func() (*beanstalk.Conn, error) { return beanstalk.Dial("tcp", b.addr) })
 	b.put = put
 	if err != nil {
@@ -97,8 +89,6 @@ func (b *beans) putOne(ctx context.Context, j peer.Job, delay time.Duration) err
 		return err
 	})
 }
-
-func (*beans) ScheduleBatch(context.Context, []peer.Job) error { return peer.ErrNoBatch }
 
 func (b *beans) Work(ctx context.Context, handlers int, handle peer.Handle) error {
 	return b.Call(ctx, handlers, handle.Call)
@@ -152,8 +142,13 @@ func reserve(ctx context.Context, c *beanstalk.Conn, wait time.Duration, call pe
 }
 
 func (b *beans) Usage(ctx context.Context) (peer.Usage, error) {
-	u := peer.Usage{Trips: -1}
-	err := b.put.with(ctx, func(c *beanstalk.Conn) error {
+	u, err := b.served.Usage(ctx)
+	if err != nil {
+		return u, err
+	}
+
+	u.Commands = 0
+	return u, b.put.with(ctx, func(c *beanstalk.Conn) error {
 		stats, err := c.Stats()
 		if err != nil {
 			return fmt.Errorf("ask beanstalkd for its stats: %w", err)
@@ -170,16 +165,7 @@ func (b *beans) Usage(ctx context.Context) (peer.Usage, error) {
 
 		return nil
 	})
-	if err != nil || b.srv == nil {
-		return u, err
-	}
-
-	u.PIDs = []int{b.srv.PID()}
-	u.Bytes, err = server.RSS(b.srv.PID())
-	return u, err
 }
-
-func (b *beans) Addr() string { return b.addr }
 
 func (b *beans) Stop() error {
 	if b.workers != nil {

@@ -13,24 +13,21 @@ import (
 	"notifier/bench/peer"
 )
 
-// buckets rebuilds the design of Youzan's delay queue (ouqiang/delay-queue) on Redis: jobs by id, three sorted sets of
-// job ids by due second (the buckets), and a list of due jobs from which workers take. A job that a worker has taken
-// becomes due again after bucketTTR, unless the worker has finished the job by then.
-type buckets struct{ onRedis }
-
 const (
 	bucketCount = 3
 	bucketTTR   = 60 * time.Second
 )
 
+// bucketsQueue rebuilds the design of Youzan's delay queue (ouqiang/delay-queue) on Redis: jobs by id, three sorted sets of
+// job ids by due second (the buckets), and a list of due jobs from which workers take. A job that a worker has taken
+// becomes due again after bucketTTR, unless the worker has finished the job by then.
 func bucketsQueue() peer.Entry {
-	info := patternInfo("buckets", "job pool, 3 buckets, ready list (Youzan's design)",
+	return pattern{put: addToBuckets, work: workBuckets}.entry("buckets", "job pool, 3 buckets, ready list (Youzan's design)",
 		"1 s tick a bucket, as in ouqiang/delay-queue v0.4 (rebuilt: its module cannot be fetched), without its HTTP; due rounded "+
 			"up to the second",
 		peer.Traits{Crash: "nothing after the pop (time to run); all between pop and re-add", Race: "two tickers can push twice",
 			Ladder: "by the caller",
 			Cancel: "by id"})
-	return peer.Entry{Info: info, New: func() peer.Peer { return &buckets{} }}
 }
 
 func bucketOf(id string) string {
@@ -40,39 +37,33 @@ func bucketOf(id string) string {
 
 func ceilSecond(t time.Time) int64 { return (t.UnixMilli() + 999) / 1000 }
 
-func (b *buckets) Schedule(ctx context.Context, j peer.Job) error {
-	if err := b.rdb.Set(ctx, j.ID, j.Body, 0).Err(); err != nil {
-		return err
+// addToBuckets adds one job with a round trip for each command, as the original does, and many with one for all.
+func addToBuckets(ctx context.Context, rdb *redis.Client, jobs []peer.Job) error {
+	add := func(c redis.Cmdable, j peer.Job) error {
+		err := c.Set(ctx, j.ID, j.Body, 0).Err()
+		return errors.Join(err, c.ZAdd(ctx, bucketOf(j.ID), redis.Z{Score: float64(ceilSecond(j.Due)), Member: j.ID}).Err())
 	}
-	return b.rdb.ZAdd(ctx, bucketOf(j.ID), redis.Z{Score: float64(ceilSecond(j.Due)), Member: j.ID}).Err()
+	if len(jobs) == 1 {
+		return add(rdb, jobs[0])
+	}
+
+	return pipelined(ctx, rdb, jobs, func(p redis.Pipeliner, j peer.Job) { _ = add(p, j) }) // the commands have no results yet
 }
 
-func (b *buckets) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
-	return b.pipelined(ctx, jobs, func(p redis.Pipeliner, j peer.Job) {
-		p.Set(ctx, j.ID, j.Body, 0)
-		p.ZAdd(ctx, bucketOf(j.ID), redis.Z{Score: float64(ceilSecond(j.Due)), Member: j.ID})
-	})
-}
-
-func (b *buckets) Work(_ context.Context, handlers int, handle peer.Handle) error {
+func workBuckets(_ context.Context, p *pattern, handlers int, handle peer.Handle) error {
 	for n := range bucketCount {
 		bucket := "bucket:" + strconv.Itoa(n)
-		b.workers.every(time.Second, func(ctx context.Context) error { return b.tick(ctx, bucket) })
+		p.workers.every(time.Second, func(ctx context.Context) error { return p.tick(ctx, bucket) })
 	}
 
-	for range handlers {
-		b.workers.run(func(ctx context.Context) error {
-			return b.blockingPop(ctx, readyKey, func(id string) error { return b.handleOne(ctx, id, handle) })
-		})
-	}
-
+	p.popEach(handlers, func(ctx context.Context, id string) error { return p.handleOne(ctx, id, handle) })
 	return nil
 }
 
 // tick moves the due ids one by one, as the original does.
-func (b *buckets) tick(ctx context.Context, bucket string) error {
+func (p *pattern) tick(ctx context.Context, bucket string) error {
 	for {
-		head, err := b.rdb.ZRangeWithScores(ctx, bucket, 0, 0).Result()
+		head, err := p.rdb.ZRangeWithScores(ctx, bucket, 0, 0).Result()
 		if err != nil {
 			return fmt.Errorf("read the bucket: %w", err)
 		}
@@ -81,22 +72,22 @@ func (b *buckets) tick(ctx context.Context, bucket string) error {
 		}
 
 		id := fmt.Sprint(head[0].Member)
-		if err := b.rdb.Get(ctx, id).Err(); err == nil {
-			if err := b.rdb.LPush(ctx, readyKey, id).Err(); err != nil {
+		if err := p.rdb.Get(ctx, id).Err(); err == nil {
+			if err := p.rdb.LPush(ctx, readyKey, id).Err(); err != nil {
 				return fmt.Errorf("push: %w", err)
 			}
 		} else if !errors.Is(err, redis.Nil) {
 			return fmt.Errorf("read the job: %w", err)
 		}
 
-		if err := b.rdb.ZRem(ctx, bucket, id).Err(); err != nil {
+		if err := p.rdb.ZRem(ctx, bucket, id).Err(); err != nil {
 			return fmt.Errorf("remove from the bucket: %w", err)
 		}
 	}
 }
 
-func (b *buckets) handleOne(ctx context.Context, id string, handle peer.Handle) error {
-	body, err := b.rdb.Get(ctx, id).Result()
+func (p *pattern) handleOne(ctx context.Context, id string, handle peer.Handle) error {
+	body, err := p.rdb.Get(ctx, id).Result()
 	if errors.Is(err, redis.Nil) {
 		return nil // another handler has finished the job
 	}
@@ -105,7 +96,7 @@ func (b *buckets) handleOne(ctx context.Context, id string, handle peer.Handle) 
 	}
 
 	back := float64(time.Now().Add(bucketTTR).Unix())
-	if err := b.rdb.ZAdd(ctx, bucketOf(id), redis.Z{Score: back, Member: id}).Err(); err != nil {
+	if err := p.rdb.ZAdd(ctx, bucketOf(id), redis.Z{Score: back, Member: id}).Err(); err != nil {
 		return fmt.Errorf("put back: %w", err)
 	}
 	if !strings.HasPrefix(body, "{") {
@@ -113,7 +104,7 @@ func (b *buckets) handleOne(ctx context.Context, id string, handle peer.Handle) 
 	}
 
 	handle(id)
-	if err := b.rdb.Del(ctx, id).Err(); err != nil {
+	if err := p.rdb.Del(ctx, id).Err(); err != nil {
 		return fmt.Errorf("finish: %w", err)
 	}
 

@@ -12,6 +12,7 @@ import (
 // gocraft is gocraft/work.
 type gocraft struct {
 	onRedis
+	noBatch
 	conns    *redis.Pool
 	enqueuer *work.Enqueuer
 	pool     *work.WorkerPool
@@ -36,7 +37,7 @@ func gocraftEntry() peer.Entry {
 }
 
 func (g *gocraft) Start(ctx context.Context, env peer.Env) error {
-	if err := g.start(ctx, env); err != nil {
+	if err := g.onRedis.Start(ctx, env); err != nil {
 		return err
 	}
 
@@ -51,8 +52,6 @@ func (g *gocraft) Schedule(_ context.Context, j peer.Job) error {
 	_, err := g.enqueuer.EnqueueIn(gocraftJob, secondsUp(j.Due), work.Q{"id": j.ID, "body": string(payload(j))})
 	return err
 }
-
-func (*gocraft) ScheduleBatch(context.Context, []peer.Job) error { return peer.ErrNoBatch }
 
 func (g *gocraft) Work(ctx context.Context, handlers int, handle peer.Handle) error {
 	return g.Call(ctx, handlers, handle.Call)

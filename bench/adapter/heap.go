@@ -16,10 +16,10 @@ import (
 // inMemory is a DelayQueue as most languages' libraries have one: a heap by
 // due time and a timer for its head.
 type inMemory struct {
-	mu      sync.Mutex
-	jobs    jobHeap
-	wake    chan struct{}
-	workers *workers
+	served // without a server
+	mu     sync.Mutex
+	jobs   jobHeap
+	wake   chan struct{}
 }
 
 func memoryHeap() peer.Entry {
@@ -123,11 +123,4 @@ func (m *inMemory) Usage(context.Context) (peer.Usage, error) {
 	}
 
 	return peer.Usage{Bytes: rss, Commands: -1, Trips: -1}, nil
-}
-
-func (m *inMemory) Addr() string { return "" }
-
-func (m *inMemory) Stop() error {
-	m.workers.stop()
-	return nil
 }

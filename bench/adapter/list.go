@@ -13,15 +13,15 @@ import (
 	"notifier/bench/peer"
 )
 
-// list is a Redis list whose consumers find the due jobs themselves.
-type list struct {
-	onRedis
-	work func(l *list, handlers int, handle peer.Handle)
-}
+// pushAll pushes the jobs to a list whose consumers find the due jobs themselves. The due time precedes id and body,
+// because a list has no scores.
+func pushAll(ctx context.Context, rdb *redis.Client, jobs []peer.Job) error {
+	entries := make([]any, len(jobs))
+	for i, j := range jobs {
+		entries[i] = append(strconv.AppendInt(nil, j.Due.UnixMilli(), 10), append([]byte{' '}, pack(j)...)...)
+	}
 
-// The due time precedes id and body, because a list has no scores.
-func (l *list) entry(j peer.Job) []byte {
-	return append(strconv.AppendInt(nil, j.Due.UnixMilli(), 10), append([]byte{' '}, pack(j)...)...)
+	return rdb.LPush(ctx, readyKey, entries...).Err()
 }
 
 func readEntry(s string) (due time.Time, id string, err error) {
@@ -35,45 +35,26 @@ func readEntry(s string) (due time.Time, id string, err error) {
 	return time.UnixMilli(n), id, err
 }
 
-func (l *list) Schedule(ctx context.Context, j peer.Job) error {
-	return l.rdb.LPush(ctx, readyKey, l.entry(j)).Err()
-}
-
-func (l *list) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
-	entries := make([]any, len(jobs))
-	for i, j := range jobs {
-		entries[i] = l.entry(j)
-	}
-
-	return l.rdb.LPush(ctx, readyKey, entries...).Err()
-}
-
-func (l *list) Work(_ context.Context, handlers int, handle peer.Handle) error {
-	l.work(l, handlers, handle)
-	return nil
-}
-
 // listSleep pops all jobs, puts back those not yet due, and sleeps a second after each round.
 func listSleep() peer.Entry {
-	info := patternInfo("list-sleep", "list, put back until due, sleep 1 s",
+	work := func(_ context.Context, p *pattern, handlers int, handle peer.Handle) error {
+		jobs := p.workers.pool(handlers, handle)
+		p.workers.every(time.Second, func(ctx context.Context) error { return p.round(ctx, jobs) })
+		return nil
+	}
+	return pattern{put: pushAll, work: work}.entry("list-sleep", "list, put back until due, sleep 1 s",
 		"one consumer; a round pops the whole list, so each round costs two commands for every pending job",
 		peer.Traits{Crash: "popped jobs, not yet handled", Race: "safe", Ladder: "by hand", Cancel: "LREM, O(n)"})
-	return peer.Entry{Info: info, New: func() peer.Peer {
-		return &list{work: func(l *list, handlers int, handle peer.Handle) {
-			jobs := l.workers.pool(handlers, handle)
-			l.workers.every(time.Second, func(ctx context.Context) error { return l.round(ctx, jobs) })
-		}}
-	}}
 }
 
-func (l *list) round(ctx context.Context, jobs chan<- string) error {
-	n, err := l.rdb.LLen(ctx, readyKey).Result()
+func (p *pattern) round(ctx context.Context, jobs chan<- string) error {
+	n, err := p.rdb.LLen(ctx, readyKey).Result()
 	if err != nil {
 		return fmt.Errorf("measure the list: %w", err)
 	}
 
 	for range n {
-		s, err := l.rdb.RPop(ctx, readyKey).Result()
+		s, err := p.rdb.RPop(ctx, readyKey).Result()
 		if errors.Is(err, redis.Nil) {
 			return nil
 		}
@@ -87,7 +68,7 @@ func (l *list) round(ctx context.Context, jobs chan<- string) error {
 		}
 
 		if time.Now().Before(due) {
-			if err := l.rdb.LPush(ctx, readyKey, s).Err(); err != nil {
+			if err := p.rdb.LPush(ctx, readyKey, s).Err(); err != nil {
 				return fmt.Errorf("put back: %w", err)
 			}
 			continue
@@ -101,32 +82,28 @@ func (l *list) round(ctx context.Context, jobs chan<- string) error {
 	return nil
 }
 
-// listBlock pops a job with BLPOP and sleeps until the job is due.
+// listBlock pops a job with BRPOP and sleeps until the job is due.
 func listBlock() peer.Entry {
-	info := patternInfo("list-blpop", "list + BLPOP, the consumer sleeps until due",
+	work := func(_ context.Context, p *pattern, handlers int, handle peer.Handle) error {
+		p.popEach(handlers, func(ctx context.Context, s string) error {
+			due, id, err := readEntry(s)
+			if err != nil {
+				return err
+			}
+			if err := sleepUntil(ctx, due); err != nil {
+				return err
+			}
+
+			handle(id)
+			return nil
+		})
+		return nil
+	}
+	e := pattern{put: pushAll, work: work}.entry("list-blpop", "list + BLPOP, the consumer sleeps until due",
 		"each handler pops one job and sleeps; right only where all delays are the same, because a later job holds up those behind it",
 		peer.Traits{Crash: "popped jobs, not yet due", Race: "safe", Ladder: "by hand", Cancel: "LREM, O(n), until popped"})
-	info.NoWarm = true
-	return peer.Entry{Info: info, New: func() peer.Peer {
-		return &list{work: func(l *list, handlers int, handle peer.Handle) {
-			for range handlers {
-				l.workers.run(func(ctx context.Context) error {
-					return l.blockingPop(ctx, readyKey, func(s string) error {
-						due, id, err := readEntry(s)
-						if err != nil {
-							return err
-						}
-						if err := sleepUntil(ctx, due); err != nil {
-							return err
-						}
-
-						handle(id)
-						return nil
-					})
-				})
-			}
-		}}
-	}}
+	e.Info.NoWarm = true
+	return e
 }
 
 func sleepUntil(ctx context.Context, t time.Time) error {

@@ -15,12 +15,10 @@ import (
 
 // natsPeer is a NATS stream with scheduled messages.
 type natsPeer struct {
-	srv     *server.Process
-	addr    string
-	nc      *nats.Conn
-	js      jetstream.JetStream
-	workers *workers
-	worker  jetstream.ConsumeContext
+	served
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	worker jetstream.ConsumeContext
 }
 
 const (
@@ -44,21 +42,18 @@ func natsEntry() peer.Entry {
 }
 
 func (n *natsPeer) Start(ctx context.Context, env peer.Env) error {
-	n.addr = env.Attach
-	if n.addr == "" {
+	err := n.open(env, func() (*server.Process, error) {
 		path, err := server.Build(ctx, env.Bin, "nats-server", server.ModuleDir(), natsModule)
 		if err != nil {
-			return err
-		}
-		if n.srv, err = server.NATS(ctx, path, env.Dir); err != nil {
-			return err
+			return nil, err
 		}
 
-		n.addr = n.srv.Addr
+		return server.NATS(ctx, path, env.Dir)
+	})
+	if err != nil {
+		return err
 	}
 
-	n.workers = newWorkers()
-	var err error
 	if n.nc, err = nats.Connect("nats://"+n.addr, nats.Timeout(10*time.Second)); err != nil {
 		return fmt.Errorf("connect to NATS: %w", err)
 	}
@@ -125,21 +120,7 @@ func (n *natsPeer) Call(ctx context.Context, handlers int, call peer.Call) error
 	}
 
 	msgs := make(chan jetstream.Msg, 1)
-	for range handlers {
-		n.workers.run(func(ctx context.Context) error {
-			for {
-				select {
-				case <-ctx.Done():
-					return nil
-				case m := <-msgs:
-					if err := callOne(ctx, m, call); err != nil {
-						return err
-					}
-				}
-			}
-		})
-	}
-
+	receive(n.workers, handlers, msgs, func(ctx context.Context, m jetstream.Msg) error { return callOne(ctx, m, call) })
 	n.worker, err = cons.Consume(func(m jetstream.Msg) {
 		select {
 		case msgs <- m:
@@ -171,20 +152,6 @@ func callOne(ctx context.Context, m jetstream.Msg, call peer.Call) error {
 
 	return nil
 }
-
-func (n *natsPeer) Usage(context.Context) (peer.Usage, error) {
-	u := peer.Usage{Commands: -1, Trips: -1}
-	if n.srv == nil {
-		return u, nil
-	}
-
-	u.PIDs = []int{n.srv.PID()}
-	var err error
-	u.Bytes, err = server.RSS(n.srv.PID())
-	return u, err
-}
-
-func (n *natsPeer) Addr() string { return n.addr }
 
 func (n *natsPeer) Stop() error {
 	if n.worker != nil {

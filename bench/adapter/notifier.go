@@ -44,7 +44,7 @@ func notifierEntry() peer.Entry {
 }
 
 func (l *library) Start(ctx context.Context, env peer.Env) error {
-	if err := l.start(ctx, env); err != nil {
+	if err := l.onRedis.Start(ctx, env); err != nil {
 		return err
 	}
 

@@ -78,15 +78,9 @@ func (s *service) Start(ctx context.Context, env peer.Env) (err error) {
 
 // grow starts an instance.
 func (s *service) grow(ctx context.Context) error {
-	addr, err := server.FreeAddr()
-	if err != nil {
-		return err
-	}
-
-	run := server.Service{Name: "notifier" + strconv.Itoa(len(s.instances)), Path: s.path, Args: []string{"serve"}, Dir: s.env.Dir, Addr: addr,
-		URL: "http://" + addr + "/readyz",
-		Env: []string{"NOTIFIER_REDIS_URL=redis://" + s.redis.Addr + "/0", "NOTIFIER_LISTEN=" + addr,
-			"NOTIFIER_CONFIGURE_REDIS=" + strconv.FormatBool(!s.env.NoEvents), "NOTIFIER_CONCURRENCY=" + strconv.Itoa(max(512, s.env.Handlers))}}
+	run := server.Command{Name: "notifier" + strconv.Itoa(len(s.instances)), Path: s.path, Dir: s.env.Dir,
+		Env: []string{"NOTIFIER_CONFIGURE_REDIS=" + strconv.FormatBool(!s.env.NoEvents),
+			"NOTIFIER_CONCURRENCY=" + strconv.Itoa(max(512, s.env.Handlers))}}
 	var routes []string
 	for i := range max(s.env.Routes, 1) { // all jobs are of the first
 		name := "bench" + strconv.Itoa(i+1)
@@ -109,7 +103,7 @@ func (s *service) grow(ctx context.Context) error {
 		run.Env = append(run.Env, "GOMAXPROCS="+strconv.Itoa(s.env.Cores))
 	}
 
-	p, err := server.Program(ctx, run)
+	p, err := server.Notifier(ctx, run, s.redis.Addr)
 	if err != nil {
 		return err
 	}
@@ -332,7 +326,7 @@ func (s *service) Work(_ context.Context, _ int, handle peer.Handle) error {
 }
 
 func (s *service) Usage(ctx context.Context) (peer.Usage, error) {
-	u, err := (&onRedis{srv: s.redis, rdb: s.rdb}).Usage(ctx)
+	u, err := (&onRedis{served{srv: s.redis}, s.rdb}).Usage(ctx)
 	for _, p := range s.instances {
 		u.PIDs = append(u.PIDs, p.PID())
 	}

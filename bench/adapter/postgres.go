@@ -10,13 +10,11 @@ import (
 	"notifier/bench/server"
 )
 
-// onPostgres is what both peers on PostgreSQL share.
+// onPostgres is the common part of peers on PostgreSQL.
 type onPostgres struct {
-	srv     *server.Process
-	addr    string
-	table   string
-	db      *pgxpool.Pool
-	workers *workers
+	served
+	table string
+	db    *pgxpool.Pool
 }
 
 const postgresSettings = "synchronous_commit off, shared_buffers 1 GB"
@@ -25,16 +23,12 @@ func postgresNeeds() []peer.Need {
 	return []peer.Need{{Program: "postgres", Paths: server.PostgresPaths, Package: "postgresql"}}
 }
 
-func (p *onPostgres) start(ctx context.Context, env peer.Env) error {
-	p.addr = env.Attach
-	if p.addr == "" {
-		srv, err := server.Postgres(ctx, env.Dir, "synchronous_commit=off", "shared_buffers=1GB", "max_connections=300",
-			"max_wal_size=4GB")
-		if err != nil {
-			return err
-		}
-
-		p.srv, p.addr = srv, srv.Addr
+func (p *onPostgres) Start(ctx context.Context, env peer.Env) error {
+	err := p.open(env, func() (*server.Process, error) {
+		return server.Postgres(ctx, env.Dir, "synchronous_commit=off", "shared_buffers=1GB", "max_connections=300", "max_wal_size=4GB")
+	})
+	if err != nil {
+		return err
 	}
 
 	conf, err := pgxpool.ParseConfig(p.addr)
@@ -47,23 +41,16 @@ func (p *onPostgres) start(ctx context.Context, env peer.Env) error {
 		return fmt.Errorf("connect to PostgreSQL: %w", err)
 	}
 
-	p.workers = newWorkers()
 	return nil
 }
 
-func (p *onPostgres) Addr() string { return p.addr }
-
 func (p *onPostgres) Usage(ctx context.Context) (peer.Usage, error) {
-	u := peer.Usage{Trips: -1}
+	u := peer.Usage{Trips: -1, PIDs: p.pids()}
 	err := p.db.QueryRow(ctx,
 		`SELECT pg_total_relation_size($1::regclass), xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()`,
 		p.table).Scan(&u.Bytes, &u.Commands)
 	if err != nil {
 		return u, fmt.Errorf("ask PostgreSQL for its usage: %w", err)
-	}
-
-	if p.srv != nil {
-		u.PIDs = []int{p.srv.PID()}
 	}
 
 	return u, nil
@@ -75,5 +62,5 @@ func (p *onPostgres) Stop() error {
 		p.db.Close()
 	}
 
-	return p.srv.StopFast()
+	return p.srv.Stop()
 }

@@ -19,11 +19,9 @@ import (
 // delay, the messages of each due second have a separate queue. Messages due in more than a minute share a queue per
 // minute, and those due in more than an hour one per hour.
 type rabbit struct {
-	srv     *server.Rabbit
-	addr    string
-	conn    *amqp.Connection
-	put     *held[*amqp.Channel]
-	workers *workers
+	served
+	conn *amqp.Connection
+	put  *held[*amqp.Channel]
 
 	mu    sync.Mutex
 	known map[string]bool // delay queues that exist
@@ -45,17 +43,9 @@ func rabbitmqEntry() peer.Entry {
 }
 
 func (r *rabbit) Start(ctx context.Context, env peer.Env) error {
-	r.addr = env.Attach
-	if r.addr == "" {
-		srv, err := server.RabbitMQ(ctx, env.Dir)
-		if err != nil {
-			return err
-		}
-
-		r.srv, r.addr = srv, srv.Addr
+	if err := r.open(env, func() (*server.Process, error) { return server.RabbitMQ(ctx, env.Dir) }); err != nil {
+		return err
 	}
-
-	r.workers = newWorkers()
 	if err := r.dial(ctx); err != nil {
 		return fmt.Errorf("connect to RabbitMQ: %w", err)
 	}
@@ -188,55 +178,16 @@ func (r *rabbit) Work(_ context.Context, handlers int, handle peer.Handle) error
 		return fmt.Errorf("consume: %w", err)
 	}
 
-	for range handlers {
-		r.workers.run(func(ctx context.Context) error { return handleAll(ctx, msgs, handle) })
-	}
+	receive(r.workers, handlers, msgs, func(_ context.Context, m amqp.Delivery) error {
+		handle(m.MessageId)
+		if err := m.Ack(false); err != nil {
+			return fmt.Errorf("acknowledge: %w", err)
+		}
 
+		return nil
+	})
 	return nil
 }
-
-// handleAll handles and acknowledges messages until ctx ends.
-func handleAll(ctx context.Context, msgs <-chan amqp.Delivery, handle peer.Handle) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case m, ok := <-msgs:
-			if !ok {
-				return errors.New("the channel was closed")
-			}
-
-			handle(m.MessageId)
-			if err := m.Ack(false); err != nil {
-				return fmt.Errorf("acknowledge: %w", err)
-			}
-		}
-	}
-}
-
-func (r *rabbit) Usage(context.Context) (peer.Usage, error) {
-	u := peer.Usage{Commands: -1, Trips: -1}
-	if r.srv == nil {
-		return u, nil
-	}
-
-	pids, err := server.Tree(r.srv.PID())
-	if err != nil {
-		return u, err
-	}
-
-	u.PIDs = []int{r.srv.PID()}
-	for _, pid := range pids {
-		// The emulator is by far the largest of them.
-		if rss, err := server.RSS(pid); err == nil {
-			u.Bytes += rss
-		}
-	}
-
-	return u, nil
-}
-
-func (r *rabbit) Addr() string { return r.addr }
 
 func (r *rabbit) Stop() error {
 	r.workers.stop()

@@ -59,7 +59,7 @@ func riverEntry() peer.Entry {
 }
 
 func (r *rivers) Start(ctx context.Context, env peer.Env) error {
-	if err := r.start(ctx, env); err != nil {
+	if err := r.onPostgres.Start(ctx, env); err != nil {
 		return err
 	}
 

@@ -12,10 +12,6 @@ import (
 	"notifier/bench/peer"
 )
 
-// shards is the pattern for many jobs: ids in several sorted sets, bodies in
-// hashes beside them.
-type shards struct{ onRedis }
-
 const shardCount = 8
 
 var shardPop = redis.NewScript(`
@@ -26,17 +22,11 @@ redis.call('ZREM', KEYS[1], unpack(due))
 redis.call('HDEL', KEYS[2], unpack(due))
 return {due, bodies}`)
 
+// zsetShards is the pattern for many jobs: ids in several sorted sets, bodies in hashes.
 func zsetShards() peer.Entry {
-	info := patternInfo("zset-hash-shards", "sorted sets + hashes, 8 shards, polled each 100 ms",
+	return pattern{put: addToShards, work: pollShards}.entry("zset-hash-shards", "sorted sets + hashes, 8 shards, polled each 100 ms",
 		"a poller a shard, 1000 a script; no lease",
 		peer.Traits{Crash: "popped jobs, not yet handled", Race: "safe", Ladder: "by hand", Cancel: "ZREM and HDEL"})
-	return peer.Entry{Info: info, New: func() peer.Peer { return &shards{} }}
-}
-
-func shardKeys(id string) (zset, hash string) {
-	h := fnv.New32a()
-	h.Write([]byte(id))
-	return shardNames(int(h.Sum32() % shardCount))
 }
 
 func shardNames(n int) (zset, hash string) {
@@ -44,65 +34,50 @@ func shardNames(n int) (zset, hash string) {
 	return s, s + ":body"
 }
 
-func addShard(ctx context.Context, p redis.Pipeliner, j peer.Job) {
-	zs, hs := shardKeys(j.ID)
-	p.HSet(ctx, hs, j.ID, j.Body)
-	p.ZAdd(ctx, zs, redis.Z{Score: float64(j.Due.UnixMilli()), Member: j.ID})
-}
+// addToShards adds one job in a transaction, and many without.
+func addToShards(ctx context.Context, rdb *redis.Client, jobs []peer.Job) error {
+	send := rdb.Pipelined
+	if len(jobs) == 1 {
+		send = rdb.TxPipelined
+	}
 
-func (s *shards) Schedule(ctx context.Context, j peer.Job) error {
-	_, err := s.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		addShard(ctx, p, j)
+	_, err := send(ctx, func(p redis.Pipeliner) error {
+		for _, j := range jobs {
+			h := fnv.New32a()
+			h.Write([]byte(j.ID))
+			zset, hash := shardNames(int(h.Sum32() % shardCount))
+			p.HSet(ctx, hash, j.ID, j.Body)
+			p.ZAdd(ctx, zset, redis.Z{Score: float64(j.Due.UnixMilli()), Member: j.ID})
+		}
 		return nil
 	})
 	return err
 }
 
-func (s *shards) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
-	return s.pipelined(ctx, jobs, func(p redis.Pipeliner, j peer.Job) { addShard(ctx, p, j) })
-}
-
-func (s *shards) Work(_ context.Context, handlers int, handle peer.Handle) error {
-	jobs := s.workers.pool(handlers, handle)
+func pollShards(_ context.Context, p *pattern, handlers int, handle peer.Handle) error {
+	jobs := p.workers.pool(handlers, handle)
 	for n := range shardCount {
-		s.workers.every(100*time.Millisecond, func(ctx context.Context) error { return s.sendDue(ctx, n, jobs) })
+		zset, hash := shardNames(n)
+		p.workers.poll(100*time.Millisecond, func(ctx context.Context) (int, error) {
+			got, err := shardPop.Run(ctx, p.rdb, []string{zset, hash}, nowMS(), page).Slice()
+			if err != nil {
+				return 0, fmt.Errorf("pop: %w", err)
+			}
+
+			ids, ok := got[0].([]any)
+			if !ok {
+				return 0, fmt.Errorf("pop: unexpected reply %T", got[0])
+			}
+
+			for _, id := range ids {
+				if err := send(ctx, jobs, fmt.Sprint(id)); err != nil {
+					return 0, err
+				}
+			}
+
+			return len(ids), nil
+		})
 	}
 
 	return nil
-}
-
-// sendDue sends all due jobs of a shard to the handlers, a page at a time.
-func (s *shards) sendDue(ctx context.Context, n int, jobs chan<- string) error {
-	for {
-		ids, err := s.pop(ctx, n)
-		if err != nil {
-			return err
-		}
-
-		for _, id := range ids {
-			if err := send(ctx, jobs, fmt.Sprint(id)); err != nil {
-				return err
-			}
-		}
-
-		if len(ids) < zsetPage {
-			return nil
-		}
-	}
-}
-
-// pop removes a page of due jobs from a shard, and returns their ids.
-func (s *shards) pop(ctx context.Context, n int) ([]any, error) {
-	zs, hs := shardNames(n)
-	got, err := shardPop.Run(ctx, s.rdb, []string{zs, hs}, nowMS(), zsetPage).Slice()
-	if err != nil {
-		return nil, fmt.Errorf("pop: %w", err)
-	}
-
-	ids, ok := got[0].([]any)
-	if !ok {
-		return nil, fmt.Errorf("pop: unexpected reply %T", got[0])
-	}
-
-	return ids, nil
 }

@@ -25,7 +25,7 @@ func sqlPoll() peer.Entry {
 }
 
 func (p *polled) Start(ctx context.Context, env peer.Env) error {
-	if err := p.start(ctx, env); err != nil {
+	if err := p.onPostgres.Start(ctx, env); err != nil {
 		return err
 	}
 	if env.Attach != "" {
@@ -55,21 +55,14 @@ func (p *polled) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 
 func (p *polled) Work(_ context.Context, handlers int, handle peer.Handle) error {
 	jobs := p.workers.pool(handlers, handle)
-	p.workers.every(time.Second, func(ctx context.Context) error {
-		for {
-			n, err := p.poll(ctx, jobs)
-			if err != nil || n < zsetPage {
-				return err
-			}
-		}
-	})
+	p.workers.poll(time.Second, func(ctx context.Context) (int, error) { return p.take(ctx, jobs) })
 	return nil
 }
 
-func (p *polled) poll(ctx context.Context, jobs chan<- string) (int, error) {
+func (p *polled) take(ctx context.Context, jobs chan<- string) (int, error) {
 	rows, err := p.db.Query(ctx, `UPDATE notices SET taken = true WHERE id IN (
 		SELECT id FROM notices WHERE NOT taken AND due <= now() ORDER BY due LIMIT $1 FOR UPDATE SKIP LOCKED) RETURNING id,
-			body`, zsetPage)
+			body`, page)
 	if err != nil {
 		return 0, fmt.Errorf("take the due: %w", err)
 	}

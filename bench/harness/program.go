@@ -30,8 +30,8 @@ func programCase() Case {
 		What: fmt.Sprintf("go build ./cmd/notifier with an empty build cache and downloaded modules, without a C compiler; the stripped "+
 			"program's size; the time from its start to the first 200 from /readyz, median of %d; its resident memory %s later, with one route. "+
 			"MB are 1,000,000 bytes.", starts, idleMemoryAfter),
-		Columns: []Column{{"build_s", "build, s", true}, {"mb", "stripped, MB", true}, {"start_ms", "start, ms", true},
-			{"idle_mb", "idle memory, MB", true}, {"idle_own_mb", "without its file, MB", true}},
+		Columns: []Column{{"build_s", "build, s"}, {"mb", "stripped, MB"}, {"start_ms", "start, ms"},
+			{"idle_mb", "idle memory, MB"}, {"idle_own_mb", "without its file, MB"}},
 		Only: overHTTP, Handlers: lateHandlers, Run: measureProgram}
 }
 
@@ -172,16 +172,10 @@ func mbByModule(out string, v Values) error {
 func startProgram(ctx context.Context, b *Bench, program string, v Values) error {
 	var took []float64
 	for n := range starts {
-		addr, err := server.FreeAddr()
-		if err != nil {
-			return err
-		}
-
 		from := time.Now()
-		p, err := server.Program(ctx, server.Service{Name: fmt.Sprintf("start%d", n), Path: program, Args: []string{"serve"}, Dir: b.Env.Dir,
-			Addr: addr, URL: "http://" + addr + "/readyz", Env: []string{"NOTIFIER_REDIS_URL=redis://" + b.Peer.Addr() + "/0",
-				"NOTIFIER_LISTEN=" + addr, "NOTIFIER_ROUTES=bench", "NOTIFIER_ROUTE_BENCH_PREFIX=app1", "NOTIFIER_ROUTE_BENCH_TARGET=log",
-				"NOTIFIER_LOG_LEVEL=warn"}})
+		p, err := server.Notifier(ctx, server.Command{Name: fmt.Sprintf("start%d", n), Path: program, Dir: b.Env.Dir,
+			Env: []string{"NOTIFIER_ROUTES=bench", "NOTIFIER_ROUTE_BENCH_PREFIX=app1", "NOTIFIER_ROUTE_BENCH_TARGET=log",
+				"NOTIFIER_LOG_LEVEL=warn"}}, b.Peer.Addr())
 		if err != nil {
 			return err
 		}

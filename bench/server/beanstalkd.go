@@ -4,16 +4,11 @@ import "context"
 
 // Beanstalkd starts a beanstalkd.
 func Beanstalkd(ctx context.Context, dir string) (*Process, error) {
-	path, err := Find("beanstalkd")
+	path, addr, err := found("beanstalkd")
 	if err != nil {
 		return nil, err
 	}
 
-	addr, err := FreeAddr()
-	if err != nil {
-		return nil, err
-	}
-
-	return launch(ctx, command{name: "beanstalkd", path: path, args: []string{"-l", "127.0.0.1", "-p", port(addr)}, dir: dir, addr: addr},
-		dialable(addr))
+	return launch(ctx, Command{Name: "beanstalkd", Path: path, Args: []string{"-l", "127.0.0.1", "-p", port(addr)}, Dir: dir, Addr: addr,
+		Ready: dialable(addr)})
 }

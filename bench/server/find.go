@@ -30,6 +30,14 @@ func Find(program string, paths ...string) (string, error) {
 	return "", fmt.Errorf("%s is neither on PATH nor in %v", program, paths)
 }
 
+// found returns the path of a program and a free address for it.
+func found(program string, paths ...string) (path, addr string, err error) {
+	if path, err = Find(program, paths...); err == nil {
+		addr, err = FreeAddr()
+	}
+	return path, addr, err
+}
+
 // Version returns the version that a program prints, "unknown", or "not installed".
 func Version(program, flag string, paths ...string) string {
 	path, err := Find(program, paths...)

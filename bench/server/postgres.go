@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,7 +17,7 @@ var PostgresPaths = []string{"/usr/lib/postgresql/*/bin/postgres"}
 // Postgres starts a PostgreSQL server with the given settings ("a=b"). Its Addr
 // is a connection URL.
 func Postgres(ctx context.Context, dir string, settings ...string) (*Process, error) {
-	path, err := Find("postgres", PostgresPaths...)
+	path, addr, err := found("postgres", PostgresPaths...)
 	if err != nil {
 		return nil, err
 	}
@@ -55,41 +54,20 @@ func Postgres(ctx context.Context, dir string, settings ...string) (*Process, er
 		return nil, fmt.Errorf("initdb: %w: %s", err, out)
 	}
 
-	addr, err := FreeAddr()
-	if err != nil {
-		return nil, err
-	}
-
 	args := []string{"-D", data, "-p", port(addr), "-k", "", "-c", "listen_addresses=127.0.0.1"}
 	for _, s := range settings {
 		args = append(args, "-c", s)
 	}
 
 	url := "postgres://bench@" + addr + "/postgres?sslmode=disable"
-	p, err := start(command{name: "postgres", path: path, args: args, dir: dir, user: pgUser, addr: url})
-	if err != nil {
-		return nil, err
-	}
+	// SIGINT ends it without waiting for its clients.
+	return launch(ctx, Command{Name: "postgres", Path: path, Args: args, Dir: dir, User: pgUser, Addr: url, Signal: syscall.SIGINT,
+		Ready: func(ctx context.Context) error {
+			conn, err := pgx.Connect(ctx, url)
+			if err != nil {
+				return err
+			}
 
-	err = p.ready(ctx, func(ctx context.Context) error {
-		conn, err := pgx.Connect(ctx, url)
-		if err != nil {
-			return err
-		}
-
-		return conn.Close(ctx)
-	})
-	if err != nil {
-		return nil, errors.Join(err, p.stop(syscall.SIGINT))
-	}
-
-	return p, nil
-}
-
-// StopFast ends a PostgreSQL server without waiting for its clients.
-func (p *Process) StopFast() error {
-	if p == nil {
-		return nil
-	}
-	return p.stop(syscall.SIGINT)
+			return conn.Close(ctx)
+		}})
 }

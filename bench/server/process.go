@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,73 +27,79 @@ const startTimeout = 60 * time.Second
 
 // Process is a running server.
 type Process struct {
-	Addr string
-	cmd  *exec.Cmd
-	log  string
-	done chan struct{}
+	Addr   string
+	cmd    *exec.Cmd
+	signal syscall.Signal
+	log    string
+	done   chan struct{}
+	helper *Process // stopped after it; nil = none
 }
 
-// command is what start needs to know.
-type command struct {
-	name string // of the log file
-	path string
-	args []string
-	env  []string
-	dir  string
-	user string // run as this user if we are root
-	addr string
-	line func(line []byte) // gets each line of standard error; nil = they go to the log file
+// Command is a server to start.
+type Command struct {
+	Name   string // of the log file
+	Path   string
+	Args   []string
+	Env    []string
+	Dir    string
+	User   string // run as this user if we are root
+	Addr   string
+	Signal syscall.Signal              // ends it; 0 = SIGTERM
+	Ready  func(context.Context) error // succeeds once the server is ready
+	// Line is called with each line of its standard error, from one goroutine, and may not
+	// keep it; nil = the output goes to the log file.
+	Line func(line []byte)
 }
 
-// launch starts a server and waits until ask succeeds.
-func launch(ctx context.Context, c command, ask func(context.Context) error) (*Process, error) {
+// launch starts a server and waits until it is ready.
+func launch(ctx context.Context, c Command) (*Process, error) {
 	p, err := start(c)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.ready(ctx, ask); err != nil {
+	if err := p.ready(ctx, c.Ready); err != nil {
 		return nil, errors.Join(err, p.Stop())
 	}
 
 	return p, nil
 }
 
-func start(c command) (*Process, error) {
-	logPath := filepath.Join(c.dir, c.name+".log")
+func start(c Command) (*Process, error) {
+	logPath := filepath.Join(c.Dir, c.Name+".log")
 	log, err := os.Create(logPath)
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", c.name, err)
+		return nil, fmt.Errorf("start %s: %w", c.Name, err)
 	}
 
 	defer log.Close()
-	cmd := exec.Command(c.path, c.args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = c.dir, log, log
-	cmd.Env = append(os.Environ(), c.env...)
-	if c.user != "" && os.Getuid() == 0 {
-		cred, err := credential(c.user)
+	cmd := exec.Command(c.Path, c.Args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = c.Dir, log, log
+	cmd.Env = append(os.Environ(), c.Env...)
+	if c.User != "" && os.Getuid() == 0 {
+		cred, err := credential(c.User)
 		if err != nil {
-			return nil, fmt.Errorf("start %s: %w", c.name, err)
+			return nil, fmt.Errorf("start %s: %w", c.Name, err)
 		}
 
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
 	}
 
 	read := func() {}
-	if c.line != nil {
+	if c.Line != nil {
 		cmd.Stderr = nil
 		out, err := cmd.StderrPipe()
 		if err != nil {
-			return nil, fmt.Errorf("start %s: %w", c.name, err)
+			return nil, fmt.Errorf("start %s: %w", c.Name, err)
 		}
 
-		read = func() { readLines(out, logPath, c.line) }
+		read = func() { readLines(out, logPath, c.Line) }
 	}
 
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", c.name, err)
+		return nil, fmt.Errorf("start %s: %w", c.Name, err)
 	}
 
-	p := &Process{Addr: c.addr, cmd: cmd, log: logPath, done: make(chan struct{})}
+	p := &Process{Addr: c.Addr, cmd: cmd, signal: cmp.Or(c.Signal, syscall.SIGTERM), log: logPath, done: make(chan struct{})}
 	go func() {
 		read()         // before Wait, which closes the pipe
 		_ = cmd.Wait() // the log has the reason of its end
@@ -145,16 +152,16 @@ func (p *Process) ready(ctx context.Context, ask func(context.Context) error) er
 // PID is the server's process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Stop ends the server: asked first, killed if it does not listen.
+// Stop ends the server, and kills it if it does not end in time. Then it stops the server's helper.
 func (p *Process) Stop() error {
 	if p == nil {
 		return nil
 	}
-	return p.stop(syscall.SIGTERM)
+	return errors.Join(p.stop(), p.helper.Stop())
 }
 
-func (p *Process) stop(sig syscall.Signal) error {
-	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+func (p *Process) stop() error {
+	if err := p.cmd.Process.Signal(p.signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stop %s: %w", filepath.Base(p.cmd.Path), err)
 	}
 

@@ -39,26 +39,19 @@ func NATS(ctx context.Context, path, dir string) (*Process, error) {
 	}
 
 	args := []string{"-a", "127.0.0.1", "-p", port(addr), "-m", port(monitor), "-js", "-sd", filepath.Join(dir, "js")}
-	return launch(ctx, command{name: "nats", path: path, args: args, dir: dir, addr: addr}, httpOK("http://"+monitor+"/healthz"))
+	return launch(ctx, Command{Name: "nats", Path: path, Args: args, Dir: dir, Addr: addr, Ready: httpOK("http://" + monitor + "/healthz")})
 }
 
-// Service is a program that listens at an address.
-type Service struct {
-	Name string // of its log file
-	Path string // of the program
-	Args []string
-	Env  []string
-	Dir  string
-	Addr string
-	URL  string // answers 200 once it is ready
-	// Line is called with each line of its standard error, from one goroutine, and may not
-	// keep it; nil = the output goes to the log file.
-	Line func(line []byte)
-}
+// Notifier starts an instance of this project on a Redis. Name, Path, Dir, Env and Line of the command are the caller's.
+func Notifier(ctx context.Context, c Command, redis string) (*Process, error) {
+	addr, err := FreeAddr()
+	if err != nil {
+		return nil, err
+	}
 
-// Program starts a service and waits until it is ready.
-func Program(ctx context.Context, s Service) (*Process, error) {
-	return launch(ctx, command{name: s.Name, path: s.Path, args: s.Args, env: s.Env, dir: s.Dir, addr: s.Addr, line: s.Line}, httpOK(s.URL))
+	c.Args, c.Addr, c.Ready = []string{"serve"}, addr, httpOK("http://"+addr+"/readyz")
+	c.Env = append(c.Env, "NOTIFIER_REDIS_URL=redis://"+redis+"/0", "NOTIFIER_LISTEN="+addr)
+	return launch(ctx, c)
 }
 
 func httpOK(url string) func(context.Context) error {

@@ -13,14 +13,8 @@ import (
 // changing to its own user.
 var RabbitPaths = []string{"/usr/lib/rabbitmq/bin/rabbitmq-server"}
 
-// Rabbit is a RabbitMQ node with a separate port mapper.
-type Rabbit struct {
-	*Process
-	epmd *Process
-}
-
-// RabbitMQ starts a RabbitMQ node that knows nothing of the machine's others.
-func RabbitMQ(ctx context.Context, dir string) (*Rabbit, error) {
+// RabbitMQ starts a RabbitMQ node that knows nothing of the machine's others, with a separate port mapper.
+func RabbitMQ(ctx context.Context, dir string) (*Process, error) {
 	path, err := Find(RabbitPaths[0], RabbitPaths...)
 	if err != nil {
 		return nil, err
@@ -40,8 +34,8 @@ func RabbitMQ(ctx context.Context, dir string) (*Rabbit, error) {
 
 	amqp, dist, mapper := addrs[0], addrs[1], addrs[2]
 	// Started by hand: the one that Erlang would start is a daemon, and stays.
-	epmd, err := launch(ctx, command{name: "epmd", path: epmdPath, args: []string{"-port", port(mapper), "-address", "127.0.0.1"}, dir: dir},
-		dialable(mapper))
+	epmd, err := launch(ctx, Command{Name: "epmd", Path: epmdPath, Args: []string{"-port", port(mapper), "-address", "127.0.0.1"}, Dir: dir,
+		Ready: dialable(mapper)})
 	if err != nil {
 		return nil, err
 	}
@@ -61,18 +55,11 @@ func RabbitMQ(ctx context.Context, dir string) (*Rabbit, error) {
 		"RABBITMQ_ENABLED_PLUGINS_FILE=" + plugins, "RABBITMQ_CONFIG_FILE=" + strings.TrimSuffix(conf, ".conf"),
 		"RABBITMQ_CONF_ENV_FILE=/dev/null", "RABBITMQ_PID_FILE=" + filepath.Join(dir, "pid"), "HOME=" + dir,
 	}
-	p, err := launch(ctx, command{name: "rabbitmq", path: path, env: env, dir: dir, addr: amqp}, dialable(amqp))
+	p, err := launch(ctx, Command{Name: "rabbitmq", Path: path, Env: env, Dir: dir, Addr: amqp, Ready: dialable(amqp)})
 	if err != nil {
 		return nil, errors.Join(err, epmd.Stop())
 	}
 
-	return &Rabbit{p, epmd}, nil
-}
-
-// Stop ends the node, then its port mapper.
-func (r *Rabbit) Stop() error {
-	if r == nil {
-		return nil
-	}
-	return errors.Join(r.Process.Stop(), r.epmd.Stop())
+	p.helper = epmd
+	return p, nil
 }

@@ -11,24 +11,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis starts a redis-server without persistence. Further arguments are
-// appended: "--hz", "100".
-func Redis(ctx context.Context, dir string, args ...string) (*Process, error) {
-	path, err := Find("redis-server")
+// Redis starts a redis-server without persistence.
+func Redis(ctx context.Context, dir string) (*Process, error) {
+	path, addr, err := found("redis-server")
 	if err != nil {
 		return nil, err
 	}
 
-	addr, err := FreeAddr()
-	if err != nil {
-		return nil, err
-	}
-
-	all := append([]string{"--port", port(addr), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}, args...)
 	c := redis.NewClient(&redis.Options{Addr: addr})
 	defer c.Close()
-	return launch(ctx, command{name: "redis", path: path, args: all, dir: dir, addr: addr},
-		func(ctx context.Context) error { return c.Ping(ctx).Err() })
+	return launch(ctx, Command{Name: "redis", Path: path, Dir: dir, Addr: addr,
+		Args:  []string{"--port", port(addr), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir},
+		Ready: func(ctx context.Context) error { return c.Ping(ctx).Err() }})
 }
 
 // Usage is a Redis server's own account.

@@ -59,7 +59,7 @@ func TestTreeHoldsItsRoot(t *testing.T) {
 }
 
 func TestFamilyIsKilledWhole(t *testing.T) {
-	p, err := start(command{name: "sh", path: "/bin/sh", args: []string{"-c", "sleep 1000 & echo up; wait"}, dir: t.TempDir()})
+	p, err := start(Command{Name: "sh", Path: "/bin/sh", Args: []string{"-c", "sleep 1000 & echo up; wait"}, Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestFind(t *testing.T) {
 
 func TestFailedStartReportsReason(t *testing.T) {
 	for what, line := range map[string]func([]byte){"logged": nil, "read by line": func([]byte) {}} {
-		p, err := start(command{name: "sh", path: "/bin/sh", args: []string{"-c", "echo no licence >&2; exit 1"}, dir: t.TempDir(), line: line})
+		p, err := start(Command{Name: "sh", Path: "/bin/sh", Args: []string{"-c", "echo no licence >&2; exit 1"}, Dir: t.TempDir(), Line: line})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,8 +118,8 @@ func TestFailedStartReportsReason(t *testing.T) {
 
 func TestEachLineIsRead(t *testing.T) {
 	var got []string
-	p, err := start(command{name: "sh", path: "/bin/sh", args: []string{"-c", "echo one >&2; echo out; printf two >&2"}, dir: t.TempDir(),
-		line: func(line []byte) { got = append(got, string(line)) }})
+	p, err := start(Command{Name: "sh", Path: "/bin/sh", Args: []string{"-c", "echo one >&2; echo out; printf two >&2"}, Dir: t.TempDir(),
+		Line: func(line []byte) { got = append(got, string(line)) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestEachLineIsRead(t *testing.T) {
 }
 
 func TestStopEndsAProcess(t *testing.T) {
-	p, err := start(command{name: "sleep", path: "/bin/sleep", args: []string{"1000"}, dir: t.TempDir()})
+	p, err := start(Command{Name: "sleep", Path: "/bin/sleep", Args: []string{"1000"}, Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
