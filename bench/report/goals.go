@@ -15,7 +15,7 @@ type goal struct {
 	figure     func(res *harness.Result) (value float64, text string, ok bool)
 	reached    func(value float64) bool
 	// limit says how far this machine lets anyone come; nil = it is not near.
-	limit func(res *harness.Result) string
+	limit limit
 }
 
 // Names of the peers that the goals speak of.
@@ -135,7 +135,7 @@ func beside(what string, least float64, others ...string) goal {
 }
 
 // near adds a limit to a goal.
-func (g goal) near(limit func(res *harness.Result) string) goal {
+func (g goal) near(limit limit) goal {
 	g.limit = limit
 	return g
 }

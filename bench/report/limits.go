@@ -10,52 +10,79 @@ import (
 	"notifier/bench/harness"
 )
 
-// A limit is the part of a goal's row that says what keeps the figure from being better.
+// limit is the part of a goal's row that says what keeps the figure from being better; empty if that was not measured.
+type limit func(res *harness.Result) string
 
-// redisAlone explains a rate: Redis runs scripts on one core, so a job's time in Redis bounds the
-// rate.
-func redisAlone(cas string) func(res *harness.Result) string {
+// medians is a limit that says something of the medians of a case's values.
+func medians(peer, cas string, values []string, say func(m []float64) string) limit {
 	return func(res *harness.Result) string {
-		s := stat(res, inProcess, cas, "cpu_servers")
-		if s.N == 0 || s.Median == 0 {
-			return ""
+		m := make([]float64, len(values))
+		for i, v := range values {
+			if m[i] = stat(res, peer, cas, v).Median; m[i] == 0 {
+				return ""
+			}
 		}
 
-		return fmt.Sprintf("Redis takes %.1f µs a job: ≤ %s", s.Median, rate(1e6/s.Median))
+		return say(m)
 	}
 }
 
-// plainSet compares with a SET on the same machine.
-func plainSet(res *harness.Result) string {
-	if len(res.Fixed) == 0 || res.Fixed[0].Set == 0 {
-		return ""
-	}
-
-	return fmt.Sprintf("a plain SET of the fixed workload takes %.1f µs here", 1e6/res.Fixed[0].Set)
-}
-
-// wake compares with a timer and two round trips on the same machine, once in each interval.
-func wake(interval string, of func(f harness.Fixed) float64) func(res *harness.Result) string {
+// fixed is a limit that says something of a figure of the fixed workload.
+func fixed(of func(f harness.Fixed) float64, say func(res *harness.Result, figure float64) string) limit {
 	return func(res *harness.Result) string {
 		if len(res.Fixed) == 0 || of(res.Fixed[0]) == 0 {
 			return ""
 		}
-
-		return fmt.Sprintf("a timer and two PINGs, once in %s of the fixed workload, take %s here", interval, ms(of(res.Fixed[0])))
+		return say(res, of(res.Fixed[0]))
 	}
 }
 
-// emptyPost compares with an empty HTTP request on the same machine.
-func emptyPost(res *harness.Result) string {
-	if len(res.Fixed) == 0 || res.Fixed[0].HTTP == 0 {
-		return ""
-	}
-
-	return fmt.Sprintf("an empty POST of the fixed workload takes %.0f µs of the cores here", float64(res.Machine.Cores)*1e6/res.Fixed[0].HTTP)
+// redisAlone explains a rate: Redis runs scripts on one core, so a job's time in Redis bounds the
+// rate.
+func redisAlone(cas string) limit {
+	return medians(inProcess, cas, []string{"cpu_servers"}, func(m []float64) string {
+		return fmt.Sprintf("Redis takes %.1f µs a job: ≤ %s", m[0], rate(1e6/m[0]))
+	})
 }
+
+// wake compares with a timer and two round trips on the same machine, once in each interval.
+func wake(interval string, of func(f harness.Fixed) float64) limit {
+	return fixed(of, func(_ *harness.Result, took float64) string {
+		return fmt.Sprintf("a timer and two PINGs, once in %s of the fixed workload, take %s here", interval, ms(took))
+	})
+}
+
+var (
+	// plainSet compares with a SET on the same machine.
+	plainSet = fixed(func(f harness.Fixed) float64 { return f.Set }, func(_ *harness.Result, rate float64) string {
+		return fmt.Sprintf("a plain SET of the fixed workload takes %.1f µs here", 1e6/rate)
+	})
+	// emptyPost compares with an empty HTTP request on the same machine.
+	emptyPost = fixed(func(f harness.Fixed) float64 { return f.HTTP }, func(res *harness.Result, rate float64) string {
+		return fmt.Sprintf("an empty POST of the fixed workload takes %.0f µs of the cores here", float64(res.Machine.Cores)*1e6/rate)
+	})
+	// bareAndRedis explains a share of the bare loop: that loop uses all cores, and Redis needs some of their time.
+	bareAndRedis = medians(overHTTP, "callbacks", []string{"cpu_bare", "cpu_redis"}, func(m []float64) string {
+		return fmt.Sprintf("the bare loop takes %.0f µs a call of the cores and Redis %.0f more: ≤ %.0f %%", m[0], m[1], 100*m[0]/(m[0]+m[1]))
+	})
+	// everyEvent explains the cost of many instances: each subscribes to the events of all notices.
+	everyEvent = medians(overHTTP, "fleet", []string{"trips_8", "trips_1"}, func(m []float64) string {
+		return fmt.Sprintf("Redis writes every event to 8 subscribers, and takes in %s round trips a job what one instance sends in %s: fewer "+
+			"fit a call of each", Number(m[0]), Number(m[1]))
+	})
+	// eightBesideOne compares the lateness of eight instances with that of one.
+	eightBesideOne = medians(overHTTP, "fleet", []string{"p99_ms_8", "p99_ms_1"}, func(m []float64) string {
+		return fmt.Sprintf("%s beside %s: Redis sends each expired event to eight instances, and fewer notices fit a call of each",
+			ms(m[0]), ms(m[1]))
+	})
+	// fileOfMemory says how much of the idle memory are pages of the program's file.
+	fileOfMemory = medians(overHTTP, "program", []string{"idle_own_mb"}, func(m []float64) string {
+		return megabytes(m[0]) + " are the program's own; the rest are pages of its file, which the kernel shares and drops when it needs memory"
+	})
+)
 
 // allTogether explains a rate by the time that all processes need for a job.
-func allTogether(cas string) func(res *harness.Result) string {
+func allTogether(cas string) limit {
 	return func(res *harness.Result) string {
 		sum, most := spent(res, cas)
 		if sum == 0 {
@@ -68,7 +95,7 @@ func allTogether(cas string) func(res *harness.Result) string {
 
 // busy describes the share of the cores that the service, the servers and the receivers use, at
 // the rate of calls that were made or offered.
-func busy(cas string, of func(res *harness.Result) float64) func(res *harness.Result) string {
+func busy(cas string, of func(res *harness.Result) float64) limit {
 	return func(res *harness.Result) string {
 		sum, most := spent(res, cas)
 		if sum == 0 {
@@ -86,19 +113,8 @@ func offered(res *harness.Result) float64 { return float64(res.Size.Offered) }
 // delivered is the pace of the callbacks over HTTP.
 func delivered(res *harness.Result) float64 { return stat(res, overHTTP, "callbacks", "pace").Median }
 
-// bareAndRedis explains a share of the bare loop: that loop uses all cores, and Redis needs some of their time.
-func bareAndRedis(res *harness.Result) string {
-	bare, redis := stat(res, overHTTP, "callbacks", "cpu_bare"), stat(res, overHTTP, "callbacks", "cpu_redis")
-	if bare.N == 0 || redis.N == 0 || bare.Median == 0 {
-		return ""
-	}
-
-	return fmt.Sprintf("the bare loop takes %.0f µs a call of the cores and Redis %.0f more: ≤ %.0f %%", bare.Median, redis.Median,
-		100*bare.Median/(bare.Median+redis.Median))
-}
-
 // aMillisecond explains a cost: notices due in different milliseconds need separate calls.
-func aMillisecond(rate string, beside string) func(res *harness.Result) string {
+func aMillisecond(rate string, beside string) limit {
 	return func(res *harness.Result) string {
 		commands, late := stat(res, inProcess, "steady", "commands_"+rate), stat(res, beside, "steady", "p99_ms_"+rate)
 		ours := stat(res, inProcess, "steady", "p99_ms_"+rate)
@@ -116,33 +132,13 @@ func aMillisecond(rate string, beside string) func(res *harness.Result) string {
 	}
 }
 
-// everyEvent explains the cost of many instances: each subscribes to the events of all notices.
-func everyEvent(res *harness.Result) string {
-	eight, one := stat(res, overHTTP, "fleet", "trips_8"), stat(res, overHTTP, "fleet", "trips_1")
-	if eight.N == 0 || one.N == 0 {
-		return ""
-	}
-
-	return fmt.Sprintf("Redis writes every event to 8 subscribers, and takes in %s round trips a job what one instance sends in %s: fewer "+
-		"fit a call of each", Number(eight.Median), Number(one.Median))
-}
-
-// eightBesideOne compares the lateness of eight instances with that of one.
-func eightBesideOne(res *harness.Result) string {
-	eight, one := stat(res, overHTTP, "fleet", "p99_ms_8"), stat(res, overHTTP, "fleet", "p99_ms_1")
-	if eight.N == 0 || one.N == 0 {
-		return ""
-	}
-
-	return fmt.Sprintf("%s beside %s: Redis sends each expired event to eight instances, and fewer notices fit a call of each",
-		ms(eight.Median), ms(one.Median))
-}
-
 // largest names the modules with most of a value of the program case, such as the MB of the program.
-func largest(prefix, text string) func(res *harness.Result) string {
+func largest(prefix, text string) limit {
 	return func(res *harness.Result) string {
 		values := byModule(res, prefix)
-		names := slices.SortedFunc(maps.Keys(values), func(a, b string) int { return cmp.Compare(values[b], values[a]) })
+		names := slices.SortedFunc(maps.Keys(values), func(a, b string) int {
+			return cmp.Or(cmp.Compare(values[b], values[a]), cmp.Compare(a, b))
+		})
 		var parts []string
 		for _, n := range names[:min(len(names), 5)] {
 			parts = append(parts, n+" "+Number(values[n]))
@@ -154,15 +150,4 @@ func largest(prefix, text string) func(res *harness.Result) string {
 
 		return text + ": " + strings.Join(parts, ", ")
 	}
-}
-
-// fileOfMemory says how much of the idle memory are pages of the program's file.
-func fileOfMemory(res *harness.Result) string {
-	own := stat(res, overHTTP, "program", "idle_own_mb")
-	if own.N == 0 {
-		return ""
-	}
-
-	return fmt.Sprintf("%s are the program's own; the rest are pages of its file, which the kernel shares and drops when it needs memory",
-		megabytes(own.Median))
 }

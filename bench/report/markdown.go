@@ -20,21 +20,20 @@ import (
 // compares first.
 var headline = []struct {
 	Case, Value, Title string
-	Less               bool
 }{
-	{"schedule", "rate", "schedule, one a call /s", false},
-	{"schedule-batch", "rate", "schedule, batch /s", false},
-	{"drain", "rate", "drain /s", false},
-	{"late-10", "mean_ms", "10/s: mean ms", true},
-	{"late-10", "p99_ms", "10/s: p99 ms", true},
-	{"late-1000", "mean_ms", "1,000/s: mean ms", true},
-	{"late-1000", "p99_ms", "1,000/s: p99 ms", true},
-	{"late-5000", "p99_ms", "5,000/s among %s: p99 ms", true},
-	{"off", "p99_ms", "events off: p99 ms", true},
-	{"bytes", "bytes", "bytes/job", true},
-	{"idle", "commands", "idle commands/s", true},
-	{"idle", "cpu", "idle CPU %", true},
-	{"callbacks", "rate", "HTTP callbacks /s", false},
+	{"schedule", "rate", "schedule, one a call /s"},
+	{"schedule-batch", "rate", "schedule, batch /s"},
+	{"drain", "rate", "drain /s"},
+	{"late-10", "mean_ms", "10/s: mean ms"},
+	{"late-10", "p99_ms", "10/s: p99 ms"},
+	{"late-1000", "mean_ms", "1,000/s: mean ms"},
+	{"late-1000", "p99_ms", "1,000/s: p99 ms"},
+	{"late-5000", "p99_ms", "5,000/s among %s: p99 ms"},
+	{"off", "p99_ms", "events off: p99 ms"},
+	{"bytes", "bytes", "bytes/job"},
+	{"idle", "commands", "idle commands/s"},
+	{"idle", "cpu", "idle CPU %"},
+	{"callbacks", "rate", "HTTP callbacks /s"},
 }
 
 type table struct {

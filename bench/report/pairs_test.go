@@ -43,12 +43,3 @@ func TestPairsShowMedianOfRatios(t *testing.T) {
 		}
 	}
 }
-
-func TestPairsAreOfRealCases(t *testing.T) {
-	size := harness.Sizes()[harness.Pairs]
-	for _, row := range pairRows {
-		if _, err := harness.CaseNamed(size, row.cas); err != nil {
-			t.Error(err)
-		}
-	}
-}
