@@ -15,11 +15,11 @@ import (
 	"notifier/bench/server"
 )
 
-var callbackColumns = []Column{{"rate", "callbacks/s", false}, {"pace", "from the first one on", false}, {"bare", "bare loop/s", false},
-	{"percent", "% of the bare loop", false}}
+var callbackColumns = []Column{{"rate", "callbacks/s"}, {"pace", "from the first one on"}, {"bare", "bare loop/s"},
+	{"percent", "% of the bare loop"}}
 
-var callbackCosts = []Column{{"cpu_bare", "bare loop and receiver, CPU µs/call", true}, {"cpu_redis", "servers, CPU µs/call", true},
-	{"cpu_service", "worker or service, CPU µs/call", true}, {"cpu_own", "receiver, CPU µs/call", true}}
+var callbackCosts = []Column{{"cpu_bare", "bare loop and receiver, CPU µs/call"}, {"cpu_redis", "servers, CPU µs/call"},
+	{"cpu_service", "worker or service, CPU µs/call"}, {"cpu_own", "receiver, CPU µs/call"}}
 
 // callbackCases are the cases whose jobs are HTTP requests.
 func callbackCases(size Size) []Case {
@@ -49,12 +49,12 @@ func callbackCases(size Size) []Case {
 				"resident memory since before the first job, divided by the calls in flight, both over the second half of the "+
 				"slow measurement. Receivers and producers are another process.", size.Receivers, slowestReceiver.Milliseconds(),
 				thousands(size.Offered), size.Window, thousands(size.InFlight), fastReceiver.Milliseconds(), fastReceiver.Milliseconds()),
-			Columns: []Column{{"rate", "callbacks/s, slow ones there", false}, {"fast_p50_ms", "p50 ms, slow ones there", true},
-				{"fast_p50_even_ms", "p50 ms, none slow", true}, {"fast_p99_ms", "p99 ms, slow ones there", true},
-				{"fast_p99_even_ms", "p99 ms, none slow", true}, {"p99_ratio", "p99, ratio", true}, {"in_flight", "in flight", false},
-				{"in_flight_even", "in flight, none slow", false}, {"kb", "kB a call in flight", true},
-				{"cpu_redis", "servers, CPU µs/call", true}, {"cpu_service", "worker or service, CPU µs/call", true},
-				{"cpu_own", "receivers, CPU µs/call", true}},
+			Columns: []Column{{"rate", "callbacks/s, slow ones there"}, {"fast_p50_ms", "p50 ms, slow ones there"},
+				{"fast_p50_even_ms", "p50 ms, none slow"}, {"fast_p99_ms", "p99 ms, slow ones there"},
+				{"fast_p99_even_ms", "p99 ms, none slow"}, {"p99_ratio", "p99, ratio"}, {"in_flight", "in flight"},
+				{"in_flight_even", "in flight, none slow"}, {"kb", "kB a call in flight"},
+				{"cpu_redis", "servers, CPU µs/call"}, {"cpu_service", "worker or service, CPU µs/call"},
+				{"cpu_own", "receivers, CPU µs/call"}},
 			Counts: true, Only: described, URLs: true, Handlers: size.InFlight, Run: receiversCase},
 	}
 }

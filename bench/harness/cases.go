@@ -58,17 +58,24 @@ type Case struct {
 type Column struct {
 	Value string
 	Title string
-	// Less: smaller is better.
-	Less bool
 }
 
-var lateColumns = []Column{{"mean_ms", "mean ms", true}, {"p50_ms", "p50 ms", true}, {"p99_ms", "p99 ms", true}, {"max_ms", "max ms",
-	true}}
+// by has a column of each figure for each of some numbers.
+func by(figures []Column, numbers []int, unit string) (columns []Column) {
+	for _, f := range figures {
+		for _, n := range numbers {
+			columns = append(columns, Column{fmt.Sprintf("%s_%d", f.Value, n), f.Title + ", " + thousands(n) + unit})
+		}
+	}
+	return columns
+}
 
-var costColumns = []Column{{"cpu_own", "workers and producers, CPU µs/job", true}, {"cpu_servers", "servers, CPU µs/job", true}}
+var lateColumns = []Column{{"mean_ms", "mean ms"}, {"p50_ms", "p50 ms"}, {"p99_ms", "p99 ms"}, {"max_ms", "max ms"}}
 
-var logColumns = []Column{{"rate", "jobs/s", false}, {"trips", "Redis round trips/job, schedule to end", true},
-	{"cpu_redis", "Redis, CPU µs/job", true}, {"cpu_service", "service, CPU µs/job", true}, {"cpu_own", "reader, CPU µs/job", true}}
+var costColumns = []Column{{"cpu_own", "workers and producers, CPU µs/job"}, {"cpu_servers", "servers, CPU µs/job"}}
+
+var logColumns = []Column{{"rate", "jobs/s"}, {"trips", "Redis round trips/job, schedule to end"},
+	{"cpu_redis", "Redis, CPU µs/job"}, {"cpu_service", "service, CPU µs/job"}, {"cpu_own", "reader, CPU µs/job"}}
 
 const (
 	lateHandlers  = 16
@@ -84,17 +91,17 @@ func Cases(size Size) []Case {
 	all := []Case{
 		{Name: "schedule", Title: "Schedule, one a call", What: fmt.Sprintf("%d callers, one job a call, due in a day, for %s.",
 			singleCallers, size.Schedule),
-			Columns: append([]Column{{"rate", "jobs/s", false}}, costColumns...), Handlers: lateHandlers, Run: scheduleCase},
+			Columns: append([]Column{{"rate", "jobs/s"}}, costColumns...), Handlers: lateHandlers, Run: scheduleCase},
 		{Name: "schedule-batch", Title: "Schedule, many a call",
 			What: fmt.Sprintf("%d callers, 128 jobs a call (this project over HTTP 500), for %s.", batchCallers,
 				size.Schedule),
-			Columns: append([]Column{{"rate", "jobs/s", false}}, costColumns...), Handlers: lateHandlers,
+			Columns: append([]Column{{"rate", "jobs/s"}}, costColumns...), Handlers: lateHandlers,
 			Only: func(i peer.Info) bool { return i.Batch > 0 },
 			Run:  batchCase},
 		{Name: "drain", Title: "Drain", What: fmt.Sprintf("%d jobs due at one and the same ms (a whole second), a handler that "+
 			"does nothing, %d handlers; "+
 			"jobs handled by the time since the due instant; cut after %s.", size.Drain, drainHandlers, size.DrainMax),
-			Columns: append([]Column{{"rate", "jobs/s", false}, {"trips", "Redis round trips/job, schedule to end", true}},
+			Columns: append([]Column{{"rate", "jobs/s"}, {"trips", "Redis round trips/job, schedule to end"}},
 				costColumns...), Counts: true,
 			Handlers: drainHandlers, Run: drainAll},
 		{Name: "drain-log", Title: "Drain by the built binary", What: fmt.Sprintf("The same for the deployed service: the route's "+
@@ -130,30 +137,29 @@ func Cases(size Size) []Case {
 			}},
 		{Name: "bytes", Title: "Memory per pending job", What: fmt.Sprintf("%s jobs due in a day, %d B body, id of 31 characters; "+
 			"growth by jobs.", thousands(size.Bytes), peer.BodyLen),
-			Columns: []Column{{"bytes", "bytes/job", true}}, Handlers: lateHandlers, Run: bytesCase},
+			Columns: []Column{{"bytes", "bytes/job"}}, Handlers: lateHandlers, Run: bytesCase},
 		{Name: "idle", Title: "Idle", What: fmt.Sprintf("One worker with %d handlers and 1,000 jobs due in a day, %s.", lateHandlers,
 			size.Idle),
-			Columns: []Column{{"trips", "Redis round trips/s", true}, {"commands", "commands/s", true},
-				{"cpu_worker", "worker, % of a core", true}, {"cpu_server",
-					"servers, % of a core", true}}, Handlers: lateHandlers, Run: idleCase},
+			Columns: []Column{{"trips", "Redis round trips/s"}, {"commands", "commands/s"},
+				{"cpu_worker", "worker, % of a core"}, {"cpu_server", "servers, % of a core"}}, Handlers: lateHandlers, Run: idleCase},
 		{Name: "idle-fleet", Title: "Eight idle instances with ten routes", What: fmt.Sprintf("Eight serve processes on one Redis, each with "+
 			"ten routes, and 1,000 jobs due in a day, %s; all together.", size.Idle),
-			Columns: []Column{{"trips", "Redis round trips/s", true}, {"commands", "commands/s", true}}, Handlers: lateHandlers, Routes: 10,
+			Columns: []Column{{"trips", "Redis round trips/s"}, {"commands", "commands/s"}}, Handlers: lateHandlers, Routes: 10,
 			Only: overHTTP, Run: idleFleetCase},
 		steadyCaseOf(size),
 		{Name: "race", Title: "Two workers at once", What: fmt.Sprintf("Two instances on one server, 500 jobs a second for %s.",
 			size.Window),
-			Columns: []Column{{"doubled_percent", "handled twice, %", true}}, Counts: true, Handlers: lateHandlers, Run: raceCase},
+			Columns: []Column{{"doubled_percent", "handled twice, %"}}, Counts: true, Handlers: lateHandlers, Run: raceCase},
 		fleetCaseOf(size),
 		crashCaseOf(size),
-		quickstartCase(), coldBuildCase(),
+		quickstartCase(),
 	}
 	race := slices.IndexFunc(all, func(c Case) bool { return c.Name == "race" })
 	all = slices.Insert(all, race, slices.Concat(callbackCases(size), hostCases(size), []Case{coresCaseOf(size)})...)
 	for _, n := range size.Growth {
 		all = append(all, Case{Name: fmt.Sprintf("growth-%d", n), Title: fmt.Sprintf("Growth: %s pending", thousands(n)),
 			What:    fmt.Sprintf("1,000 jobs a second for %s among %s others; memory of the others.", size.Window, thousands(n)),
-			Columns: []Column{{"p50_ms", "p50 ms", true}, {"p99_ms", "p99 ms", true}, {"bytes", "bytes/job", true}}, Counts: true,
+			Columns: []Column{{"p50_ms", "p50 ms"}, {"p99_ms", "p99 ms"}, {"bytes", "bytes/job"}}, Counts: true,
 			Handlers: lateHandlers,
 			Run:      func(ctx context.Context, b *Bench) (Values, error) { return lateCase(ctx, b, 1000, b.Size.Window, n) }})
 	}
@@ -298,7 +304,6 @@ func (r *Recorder) job(n int) peer.Job {
 }
 
 // inTime schedules n jobs, all of them before the first is due.
-
 func inTime(ctx context.Context, b *Bench, n int, first time.Time, job func(n int) peer.Job) error {
 	if err := schedule(ctx, b.Peer, b.Info, job, 0, n); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"notifier/bench/peer"
@@ -24,28 +25,16 @@ type Contender interface {
 }
 
 func coresCaseOf(size Size) Case {
-	c := Case{Name: "cores", Title: "HTTP callbacks by the service's processors",
+	return Case{Name: "cores", Title: "HTTP callbacks by the service's processors",
 		What: fmt.Sprintf("%s jobs due at one ms, delivered to one local receiver with %d calls in flight, by a service with GOMAXPROCS=1, "+
 			"2, 2 and 1, each on a separate Redis. Redis and the receiver share the machine's cores. Locks are how long all goroutines "+
 			"of the service have waited for all of its locks (the Go runtime's /sync/mutex/wait/total), by the time that the calls in flight "+
 			"took together. Projected is what so many cores for the service alone allow: the processor time of a call at 2, grown by each "+
 			"doubling as from 1 to 2, and Redis, whose commands run on one core.", thousands(size.Calls), drainHandlers),
+		Columns: slices.Concat(by([]Column{{"rate", "callbacks/s"}, {"cpu_service", "service, CPU µs/call"},
+			{"cpu_redis", "Redis, CPU µs/call"}, {"locks", "waiting for locks, %"}}, []int{1, 2}, ""),
+			by([]Column{{"projected", "projected/s"}}, projectedCores, "")),
 		Counts: true, Only: overHTTP, Handlers: drainHandlers, Run: coresCase}
-	for _, of := range []struct {
-		value, title string
-		less         bool
-	}{{"rate", "callbacks/s", false}, {"cpu_service", "service, CPU µs/call", true}, {"cpu_redis", "Redis, CPU µs/call", true},
-		{"locks", "waiting for locks, %", true}} {
-		for _, n := range []int{1, 2} {
-			c.Columns = append(c.Columns, Column{fmt.Sprintf("%s_%d", of.value, n), fmt.Sprintf("%s, %d", of.title, n), of.less})
-		}
-	}
-
-	for _, n := range projectedCores {
-		c.Columns = append(c.Columns, Column{fmt.Sprintf("projected_%d", n), fmt.Sprintf("projected/s, %d", n), false})
-	}
-
-	return c
 }
 
 // coresCase measures separate services, because the service of the case's start has all cores.

@@ -136,9 +136,9 @@ func crashCaseOf(size Size) Case {
 	return Case{Name: "crash", Title: "One of two workers is killed", What: fmt.Sprintf("Two worker processes, 200 jobs a second for %s, "+
 		"each taking %d ms; once half of them are done, a process with running jobs is killed (-9). Lost are jobs not finished within %s.",
 		crashWindow, crashWork.Milliseconds(), size.Crash),
-		Columns: []Column{{"running", "ran in it", false}, {"lost", "lost", true}, {"again", "finished twice", true},
-			{"lost_percent", "lost, %", true}, {"again_percent", "finished twice, %", true},
-			{"recovery_s", "last of those that ran in it after s", true}},
+		Columns: []Column{{"running", "ran in it"}, {"lost", "lost"}, {"again", "finished twice"},
+			{"lost_percent", "lost, %"}, {"again_percent", "finished twice, %"},
+			{"recovery_s", "last of those that ran in it after s"}},
 		Counts: true, Handlers: lateHandlers, Together: true, Run: crashCase}
 }
 

@@ -28,18 +28,10 @@ func fleetCaseOf(size Size) Case {
 		"The receiver is another process. A round trip is a read of Redis from a connection; commands include those inside scripts; asked "+
 		"for in vain are claims that another instance had or that were stale.", numbers, size.Window, thousands(size.Pending)),
 		Counts: true, Only: overHTTP, Handlers: lateHandlers, Run: fleetCase}
-	for _, f := range fleetFigures {
-		for _, n := range fleetSizes(size) {
-			c.Columns = append(c.Columns, Column{fmt.Sprintf("%s_%d", f.value, n), fmt.Sprintf("%s, %d", f.title, n), true})
-		}
-	}
-
-	c.Columns = append(c.Columns, Column{"vain", "asked for in vain/job, 8", true})
+	sizes := slices.Compact(slices.Sorted(slices.Values(size.Fleet)))
+	c.Columns = append(by(fleetFigures, sizes, ""), Column{"vain", "asked for in vain/job, 8"})
 	return c
 }
-
-// fleetSizes are the different numbers of instances of the fleet case.
-func fleetSizes(size Size) []int { return slices.Compact(slices.Sorted(slices.Values(size.Fleet))) }
 
 func asFleet(b *Bench) (Fleet, error) {
 	f, ok := b.Peer.(Fleet)
@@ -106,8 +98,9 @@ func idleFleetCase(ctx context.Context, b *Bench) (Values, error) {
 }
 
 // fleetFigures are the figures that the fleet case compares between eight instances and one.
-var fleetFigures = []struct{ value, title string }{{"trips", "Redis round trips/job"}, {"commands", "Redis commands/job"},
-	{"cpu_redis", "Redis, CPU µs/job"}, {"cpu_info", "by its INFO"}, {"cpu_service", "services, CPU µs/job"}, {"p99_ms", "p99 ms"}}
+var fleetFigures = []Column{{"trips", "Redis round trips/job"}, {"commands", "Redis commands/job"},
+	{"cpu_redis", "Redis, CPU µs/job"}, {"cpu_info", "by its INFO"}, {"cpu_service", "services, CPU µs/job"},
+	{"p99_ms", "p99 ms"}}
 
 // fleetValues combines the phases: sums of the counts, the mean of each figure by number of
 // instances, and the ratios of eight instances to one.
@@ -121,7 +114,7 @@ func fleetValues(sizes []int, measured []Values) Values {
 		v.addCounts(w)
 		n := sizes[phase]
 		for _, f := range fleetFigures {
-			v[fmt.Sprintf("%s_%d", f.value, n)] += w[f.value] / phases[n]
+			v[fmt.Sprintf("%s_%d", f.Value, n)] += w[f.Value] / phases[n]
 		}
 
 		if n == 8 {
@@ -130,7 +123,7 @@ func fleetValues(sizes []int, measured []Values) Values {
 	}
 
 	for _, f := range fleetFigures {
-		v[f.value+"_ratio"] = v[f.value+"_8"] / v[f.value+"_1"]
+		v[f.Value+"_ratio"] = v[f.Value+"_8"] / v[f.Value+"_1"]
 	}
 
 	return v

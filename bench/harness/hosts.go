@@ -30,15 +30,15 @@ func hostCases(size Size) []Case {
 			What: fmt.Sprintf("%d receivers on separate ports that take %d ms, %d jobs a second for each at random whole ms for %s, "+
 				"%s calls in flight at most. Lateness counts at the receiver.", manyHosts(size), hostTakes.Milliseconds(), hostRate, size.Window,
 				thousands(hostsInFlight)),
-			Columns: []Column{{"rate", "callbacks/s", false}, {"p50_ms", "p50 ms", true}, {"p99_ms", "p99 ms", true},
-				{"in_flight", "in flight", false}, {"cpu_redis", "servers, CPU µs/call", true}, {"cpu_service", "service, CPU µs/call", true},
-				{"cpu_own", "receivers, CPU µs/call", true}},
+			Columns: []Column{{"rate", "callbacks/s"}, {"p50_ms", "p50 ms"}, {"p99_ms", "p99 ms"},
+				{"in_flight", "in flight"}, {"cpu_redis", "servers, CPU µs/call"}, {"cpu_service", "service, CPU µs/call"},
+				{"cpu_own", "receivers, CPU µs/call"}},
 			Counts: true, Only: overHTTP, URLs: true, Handlers: hostsInFlight, Run: hostsCase},
 		{Name: "callbacks-slots", Title: "HTTP callbacks to one slow receiver",
 			What: fmt.Sprintf("%s jobs due at one ms for one receiver that takes %d ms and gets %d calls at once, of %d that the route may make. "+
 				"Used is the time that its calls take in rounds of %d, by the time from the due instant to the end of the last.",
 				thousands(slowHostJobs(size)), slowHostTakes.Milliseconds(), slowHostSlots, drainHandlers, slowHostSlots),
-			Columns: []Column{{"rate", "callbacks/s", false}, {"percent", "used, %", false}},
+			Columns: []Column{{"rate", "callbacks/s"}, {"percent", "used, %"}},
 			Counts:  true, Only: overHTTP, Handlers: drainHandlers, PerHost: slowHostSlots, Run: slowHostCase},
 	}
 }

@@ -7,29 +7,20 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"notifier/bench/peer"
 	"notifier/bench/server"
 )
-
-func hasQuickstart(i peer.Info) bool { return i.Quickstart != "" }
 
 func quickstartCase() Case {
 	return Case{Name: "quickstart", Title: "The smallest program",
 		What: "Of the programs in bench/quickstart, which schedule one job and handle it until a signal: lines that are neither empty nor a " +
 			"comment; and as a separate module that requires only the library, after go mod tidy: lines of go.sum, modules whose " +
 			"versions go.mod sets, and the size of the stripped program. MB are 1,000,000 bytes.",
-		Columns: []Column{{"lines", "lines", true}, {"sums", "lines of go.sum", true}, {"modules", "modules in go.mod", true},
-			{"mb", "program, MB", true}},
-		Only: hasQuickstart, Handlers: lateHandlers,
+		Columns: []Column{{"lines", "lines"}, {"sums", "lines of go.sum"}, {"modules", "modules in go.mod"},
+			{"mb", "program, MB"}},
+		Only: func(i peer.Info) bool { return i.Quickstart != "" }, Handlers: lateHandlers,
 		Run: func(ctx context.Context, b *Bench) (Values, error) { return Quickstart(ctx, b.Env.Dir, b.Info) }}
-}
-
-func coldBuildCase() Case {
-	return Case{Name: "cold-build", Title: "The first build of the smallest program",
-		What:    "go build of the same modules with an empty build cache, downloaded modules and no C compiler.",
-		Columns: []Column{{"build_s", "build, s", true}}, Only: hasQuickstart, Handlers: lateHandlers, Run: coldQuickstart}
 }
 
 // Quickstart measures the smallest program of a peer. dir is a scratch directory.
@@ -75,17 +66,6 @@ func Quickstart(ctx context.Context, dir string, info peer.Info) (Values, error)
 
 	v["mb"] = float64(stat.Size()) / 1e6
 	return v, nil
-}
-
-func coldQuickstart(ctx context.Context, b *Bench) (Values, error) {
-	module, _, err := quickstartModule(ctx, b.Env.Dir, b.Info)
-	if err != nil {
-		return nil, err
-	}
-
-	from := time.Now()
-	_, err = goCommand(ctx, module, freshCache(b.Env.Dir), "build", "-o", filepath.Join(b.Env.Dir, "cold"), ".")
-	return Values{"build_s": time.Since(from).Seconds()}, err
 }
 
 // quickstartModule makes a module of a peer's smallest program. It requires the versions that this module does. It

@@ -115,7 +115,7 @@ func Sizes() map[string]Size {
 		"standard": {
 			Name: "standard", Repeats: 3, Often: []string{"notifier", "notifier-http"},
 			Once: []string{"late-10", "bytes", "idle", "crash", "race", "growth", "late-5000", "idle-fleet", "cores", "program",
-				"quickstart", "cold-build"},
+				"quickstart"},
 			// These cases are asked of the peers that a goal or a plot compares.
 			Only: map[string][]string{"late-5000": large, "growth": growers,
 				"steady":          {"notifier", "asynq", "asynq-10ms", "asynq-2ms"},
@@ -127,7 +127,7 @@ func Sizes() map[string]Size {
 			Crash: 20 * time.Second,
 		},
 		"nightly": {
-			Name: "nightly", Repeats: 3, Once: []string{"growth", "crash", "race", "program", "quickstart", "cold-build"},
+			Name: "nightly", Repeats: 3, Once: []string{"growth", "crash", "race", "program", "quickstart"},
 			Only:     map[string][]string{"late-5000": large, "growth": growers},
 			Schedule: 3 * time.Second, Drain: 100_000, DrainMax: 60 * time.Second, Lead: 5 * time.Second, Wait: 30 * time.Second,
 			Small: 30 * time.Second, Window: 10 * time.Second, Pending: 100_000, PendingL: 1_000_000, Bytes: 200_000,

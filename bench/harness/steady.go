@@ -22,13 +22,8 @@ func steadyCaseOf(size Size) Case {
 			"give a job back when its worker dies.", size.Window, lateHandlers),
 		Counts: true, Handlers: lateHandlers, Run: steadyCase,
 		Only: func(i peer.Info) bool { return slices.Contains(leasing, i.Name) }}
-	for _, x := range []struct{ value, title string }{{"cpu_servers", "servers, CPU µs/job"}, {"commands", "commands/job"},
-		{"p99_ms", "p99 ms"}} {
-		for _, rate := range steadyRates {
-			c.Columns = append(c.Columns, Column{fmt.Sprintf("%s_%d", x.value, rate), fmt.Sprintf("%s, %s/s", x.title, thousands(rate)), true})
-		}
-	}
-
+	c.Columns = by([]Column{{"cpu_servers", "servers, CPU µs/job"}, {"commands", "commands/job"}, {"p99_ms", "p99 ms"}},
+		steadyRates, "/s")
 	return c
 }
 

@@ -27,7 +27,6 @@ var workerRows = []struct {
 	{"smallest program: lines", "quickstart", []string{"lines"}},
 	{"its module: lines of go.sum / modules in go.mod", "quickstart", []string{"sums", "modules"}},
 	{"its size, MB", "quickstart", []string{"mb"}},
-	{"its first build, s", "cold-build", []string{"build_s"}},
 }
 
 // workerTable has a row for each figure and a column for each peer.
