@@ -5,10 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"notifier/bench/peer"
@@ -71,34 +67,15 @@ type BareSpec struct {
 func Bare(ctx context.Context, spec BareSpec) (float64, error) {
 	client := newClient(spec.Callers, 0)
 	defer client.CloseIdleConnections()
-	var next atomic.Int64
-	errs := make(chan error, spec.Callers)
-	var wg sync.WaitGroup
 	start := time.Now()
-	for range spec.Callers {
-		wg.Go(func() {
-			for {
-				n := int(next.Add(1)) - 1
-				if n >= spec.Calls || ctx.Err() != nil {
-					return
-				}
-
-				if err := post(ctx, client, spec.URL, peer.Job{ID: peer.ID(n), Body: peer.Body(n)}); err != nil {
-					errs <- err
-					return
-				}
-			}
-		})
-	}
-
-	wg.Wait()
-	took := time.Since(start)
-	select {
-	case err := <-errs:
+	err := spread(ctx, spec.Callers, 0, spec.Calls, 1, func(ctx context.Context, n, _ int) error {
+		return post(ctx, client, spec.URL, peer.Job{ID: peer.ID(n), Body: peer.Body(n)})
+	})
+	if err != nil {
 		return 0, fmt.Errorf("bare loop: %w", err)
-	default:
-		return float64(spec.Calls) / took.Seconds(), ctx.Err()
 	}
+
+	return float64(spec.Calls) / time.Since(start).Seconds(), nil
 }
 
 // bareProcess runs Bare in a separate process, like the service. It returns the rate, and the processor time
@@ -114,18 +91,16 @@ func bareProcess(ctx context.Context, b *Bench, takes time.Duration) (rate, cpu 
 	}
 
 	defer r.Stop()
-	spec, err := json.Marshal(BareSpec{URL: r.URL, Calls: b.Size.Calls, Callers: b.Env.Handlers})
-	if err != nil {
-		return 0, 0, err
-	}
-
 	before, err := server.OwnCPU()
 	if err != nil {
 		return 0, 0, err
 	}
 
-	cmd := exec.CommandContext(ctx, b.Self, "bare", string(spec))
-	cmd.Stderr = os.Stderr
+	cmd, err := selfCommand(ctx, b.Self, "bare", BareSpec{URL: r.URL, Calls: b.Size.Calls, Callers: b.Env.Handlers})
+	if err != nil {
+		return 0, 0, err
+	}
+
 	out, err := cmd.Output()
 	if err != nil {
 		return 0, 0, fmt.Errorf("bare loop: %w", err)

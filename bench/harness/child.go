@@ -56,6 +56,18 @@ func Process(ctx context.Context, kind string, task []byte, entry func(name stri
 	}
 }
 
+// selfCommand is a process of the given kind. Its messages go where this process's go.
+func selfCommand(ctx context.Context, self, kind string, task any) (*exec.Cmd, error) {
+	spec, err := json.Marshal(task)
+	if err != nil {
+		return nil, err
+	}
+
+	cmd := exec.CommandContext(ctx, self, kind, string(spec))
+	cmd.Stderr = os.Stderr
+	return cmd, nil
+}
+
 func answer(out io.Writer, v any, err error) error {
 	if err != nil {
 		return err
@@ -79,13 +91,10 @@ func startChild(ctx context.Context, b *Bench, kind, url string) (*child, error)
 
 	env := b.Env
 	env.Dir, env.Attach = dir, b.Peer.Addr()
-	spec, err := json.Marshal(WorkSpec{Peer: b.Info.Name, Env: env, URL: url})
-	if err != nil {
+	c := &child{}
+	if c.cmd, err = selfCommand(ctx, b.Self, kind, WorkSpec{Peer: b.Info.Name, Env: env, URL: url}); err != nil {
 		return nil, err
 	}
-
-	c := &child{cmd: exec.CommandContext(ctx, b.Self, kind, string(spec))}
-	c.cmd.Stderr = os.Stderr
 	if c.out, err = c.cmd.StdoutPipe(); err != nil {
 		return nil, err
 	}

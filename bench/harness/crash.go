@@ -64,22 +64,15 @@ func Work(ctx context.Context, spec WorkSpec, entry peer.Entry, in io.Reader, ou
 
 // crashLog collects the events of worker processes.
 type crashLog struct {
-	mu       sync.Mutex
-	due      []time.Time
-	started  []int64 // first start, Unix ns
-	done     []int64 // first end, Unix ns
-	finished []int
-	left     int
-	running  map[int]bool  // in the first worker
-	half     chan struct{} // half are done, and the first worker has a running job
-	halved   bool
-	all      chan struct{}
+	started, finished *Recorder
+	mu                sync.Mutex
+	running           map[int]bool  // in the first worker
+	half              chan struct{} // half are done, and the first worker has a running job
+	halved            bool
 }
 
 func newCrashLog(due []time.Time) *crashLog {
-	n := len(due)
-	return &crashLog{due: due, started: make([]int64, n), done: make([]int64, n), finished: make([]int, n), left: n, running: map[int]bool{},
-		half: make(chan struct{}), all: make(chan struct{})}
+	return &crashLog{started: NewRecorder(due), finished: NewRecorder(due), running: map[int]bool{}, half: make(chan struct{})}
 }
 
 func (l *crashLog) read(r io.Reader, worker int) {
@@ -90,7 +83,7 @@ func (l *crashLog) read(r io.Reader, worker int) {
 		}
 
 		n, ok := peer.Index(e.ID)
-		if !ok || n >= len(l.due) {
+		if !ok || n >= len(l.started.due) {
 			continue
 		}
 
@@ -101,34 +94,24 @@ func (l *crashLog) read(r io.Reader, worker int) {
 func (l *crashLog) note(n, worker int, e event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !e.Done {
+	at := time.Unix(0, e.NS)
+	if e.Done {
 		if worker == 0 {
-			l.running[n] = true
+			delete(l.running, n)
 		}
 
-		if l.started[n] == 0 {
-			l.started[n] = e.NS
-		}
-
-		if l.left <= len(l.due)/2 && len(l.running) > 0 && !l.halved {
-			l.halved = true
-			close(l.half)
-		}
-
+		l.finished.handleAt(e.ID, at)
 		return
 	}
 
 	if worker == 0 {
-		delete(l.running, n)
+		l.running[n] = true
 	}
 
-	if l.finished[n]++; l.finished[n] > 1 {
-		return
-	}
-
-	l.done[n] = e.NS
-	if l.left--; l.left == 0 {
-		close(l.all)
+	l.started.handleAt(e.ID, at)
+	if 2*l.finished.handled.Load() >= int64(len(l.started.due)) && len(l.running) > 0 && !l.halved {
+		l.halved = true
+		close(l.half)
 	}
 }
 
@@ -175,7 +158,7 @@ func crashCase(ctx context.Context, b *Bench) (Values, error) {
 	workers[0].kill()
 	killed := time.Now()
 	select {
-	case <-l.all:
+	case <-l.finished.all:
 		// Jobs that will be finished a second time may still be running.
 		if err := pause(ctx, 2*time.Second); err != nil {
 			return nil, err
@@ -192,26 +175,14 @@ func crashCase(ctx context.Context, b *Bench) (Values, error) {
 func (l *crashLog) values(killed time.Time) Values {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var early, missing, doubled int
-	for n := range l.due {
-		if l.started[n] != 0 && l.started[n] < l.due[n].UnixNano() {
-			early++
-		}
-		switch {
-		case l.finished[n] == 0:
-			missing++
-		case l.finished[n] > 1:
-			doubled++
-		}
-	}
-
-	total := float64(len(l.due))
-	v := Values{"running": float64(len(l.running)), "jobs": total, "early": float64(early), "missing": float64(missing),
-		"doubled": float64(doubled), "lost": float64(missing), "again": float64(doubled), "lost_percent": 100 * float64(missing) / total,
-		"again_percent": 100 * float64(doubled) / total}
+	early, v := Values{}, Values{"running": float64(len(l.running))}
+	l.started.Counts(early)
+	l.finished.Counts(v)
+	v["early"], v["lost"], v["again"] = early["early"], v["missing"], v["doubled"]
+	v["lost_percent"], v["again_percent"] = 100*v["lost"]/v["jobs"], 100*v["again"]/v["jobs"]
 	for n := range l.running { // the killed worker did not end these
-		if l.done[n] > 0 {
-			v["recovery_s"] = max(v["recovery_s"], time.Unix(0, l.done[n]).Sub(killed).Seconds())
+		if ns := l.finished.first[n].Load(); ns > 0 {
+			v["recovery_s"] = max(v["recovery_s"], time.Unix(0, ns).Sub(killed).Seconds())
 		}
 	}
 

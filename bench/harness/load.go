@@ -2,8 +2,9 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -32,20 +33,34 @@ const (
 
 // schedule gives all jobs to the peer: many a call where it has such a call.
 func schedule(ctx context.Context, p peer.Peer, info peer.Info, jobs func(n int) peer.Job, from, to int) error {
-	if info.Batch == 0 {
-		return spread(ctx, singleCallers, from, to, 1, func(ctx context.Context, a, _ int) error { return p.Schedule(ctx, jobs(a)) })
-	}
-	return spread(ctx, batchCallers, from, to, info.Batch, func(ctx context.Context, a, b int) error {
-		batch := make([]peer.Job, 0, b-a)
-		for n := a; n < b; n++ {
-			batch = append(batch, jobs(n))
-		}
-
-		return p.ScheduleBatch(ctx, batch)
+	return spread(ctx, callersOf(info.Batch), from, to, max(info.Batch, 1), func(ctx context.Context, a, b int) error {
+		return scheduleOnce(ctx, p, info.Batch > 0, a, b, jobs)
 	})
 }
 
-// spread calls fn for [from,to) in steps from several goroutines.
+func callersOf(batch int) int {
+	if batch > 0 {
+		return batchCallers
+	}
+	return singleCallers
+}
+
+// scheduleOnce makes one call of a producer: with the job number a, or a batch of those from a to below b.
+func scheduleOnce(ctx context.Context, p peer.Peer, batch bool, a, b int, job func(int) peer.Job) error {
+	if !batch {
+		return p.Schedule(ctx, job(a))
+	}
+
+	jobs := make([]peer.Job, 0, b-a)
+	for n := a; n < b; n++ {
+		jobs = append(jobs, job(n))
+	}
+
+	return p.ScheduleBatch(ctx, jobs)
+}
+
+// spread calls fn for [from,to) in steps from several goroutines. After an error it cancels the other calls, but not after
+// io.EOF, which ends one goroutine.
 func spread(ctx context.Context, callers, from, to, step int, fn func(ctx context.Context, a, b int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -61,7 +76,9 @@ func spread(ctx context.Context, callers, from, to, step int, fn func(ctx contex
 				}
 
 				if err := fn(ctx, a, min(a+step, to)); err != nil {
-					cancel(fmt.Errorf("schedule: %w", err))
+					if err != io.EOF {
+						cancel(err)
+					}
 					return
 				}
 			}
@@ -106,51 +123,25 @@ func fillAt(ctx context.Context, p peer.Peer, info peer.Info, from, n int) (floa
 // produce schedules for the given time and returns how many, and the rate. batch 0 = one job
 // a call.
 func produce(ctx context.Context, p peer.Peer, d time.Duration, batch int) (n int64, rate float64, err error) {
-	callers := singleCallers
-	if batch > 0 {
-		callers = batchCallers
-	}
-
 	start := time.Now()
-	end := start.Add(d)
-	job := farJob(start)
-	var done, next atomic.Int64
-	errs := make([]error, callers)
-	var wg sync.WaitGroup
-	for c := range callers {
-		wg.Go(func() {
-			for time.Now().Before(end) && ctx.Err() == nil {
-				n := max(batch, 1)
-				a := int(next.Add(int64(n))) - n
-				if errs[c] = scheduleOnce(ctx, p, batch, a, job); errs[c] != nil {
-					return
-				}
+	end, job := start.Add(d), farJob(start)
+	var done atomic.Int64
+	err = spread(ctx, callersOf(batch), 0, math.MaxInt, max(batch, 1), func(ctx context.Context, a, b int) error {
+		if !time.Now().Before(end) {
+			return io.EOF
+		}
+		if err := scheduleOnce(ctx, p, batch > 0, a, b, job); err != nil {
+			return err
+		}
 
-				done.Add(int64(n))
-			}
-		})
-	}
-
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
+		done.Add(int64(b - a))
+		return nil
+	})
+	if err != nil {
 		return 0, 0, fmt.Errorf("schedule: %w", err)
 	}
 
 	return done.Load(), float64(done.Load()) / time.Since(start).Seconds(), nil
-}
-
-// scheduleOnce makes one call of a producer: with the job number first, or a batch from that number on.
-func scheduleOnce(ctx context.Context, p peer.Peer, batch, first int, job func(int) peer.Job) error {
-	if batch == 0 {
-		return p.Schedule(ctx, job(first))
-	}
-
-	jobs := make([]peer.Job, batch)
-	for i := range jobs {
-		jobs[i] = job(first + i)
-	}
-
-	return p.ScheduleBatch(ctx, jobs)
 }
 
 // leadFor is the time that n jobs need to be scheduled before the first is

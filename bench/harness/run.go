@@ -343,15 +343,14 @@ func cellProcess(ctx context.Context, task Spec) (_ Values, err error) {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
 
-	spec, err := json.Marshal(task)
+	ctx, cancel := context.WithTimeoutCause(ctx, cellTimeout(task.Size), errors.New("the cell hung"))
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	cmd, err := selfCommand(ctx, self, "cell", task)
 	if err != nil {
 		return nil, err
 	}
 
-	ctx, cancel := context.WithTimeoutCause(ctx, cellTimeout(task.Size), errors.New("the cell hung"))
-	defer cancel()
-	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, self, "cell", string(spec))
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	// A separate process group: an interrupt at the terminal must not reach its servers before it has stopped
 	// them.
