@@ -32,7 +32,7 @@ type notice struct {
 	settledAt time.Time
 	tick      time.Time // of a notice of a recurring one
 	reason    string
-	attempts  []attempt
+	attempts  []client.Attempt
 	used      int  // attempts made
 	redriven  int  // attempts before the last redrive or resend
 	ended     int  // how often it was finalized before
@@ -42,16 +42,6 @@ type notice struct {
 	locked    int  // how often it was deferred
 }
 
-// attempt is an attempt in the form of the API.
-type attempt struct {
-	N          int     `json:"n"`
-	At         string  `json:"at"`
-	Status     int     `json:"status,omitempty"`
-	DurationMS float64 `json:"duration_ms"`
-	Reason     string  `json:"reason,omitempty"`
-	Response   string  `json:"response,omitempty"`
-}
-
 func (n *notice) ladder() []time.Duration {
 	if n.steps != nil {
 		return n.steps
@@ -59,7 +49,7 @@ func (n *notice) ladder() []time.Duration {
 	return n.route.Retry
 }
 
-func (n *notice) last() *attempt { return &n.attempts[len(n.attempts)-1] }
+func (n *notice) last() *client.Attempt { return &n.attempts[len(n.attempts)-1] }
 
 // result is the result of an attempt.
 type result struct {
@@ -121,7 +111,7 @@ func (s *Service) unreported(n *notice) {
 // count adds an attempt to a notice.
 func (s *Service) count(n *notice, r result) {
 	n.used++
-	n.attempts = append(n.attempts, attempt{N: n.used, At: stamp(s.now), Status: r.status, Reason: r.reason, Response: r.response})
+	n.attempts = append(n.attempts, client.Attempt{N: n.used, At: s.now, Status: r.status, Reason: r.reason, Response: r.response})
 	if over := len(n.attempts) - keptAttempts; over > 0 {
 		n.attempts = n.attempts[over:]
 	}

@@ -16,16 +16,10 @@ import (
 // recurrence is a recurring notice. Its notices are those of runs only, because the service has no ticks.
 type recurrence struct {
 	content
-	key    string
-	route  *routeState
-	ticks  map[string]any // the members of the request about its ticks, as the API shows them
-	every  time.Duration
-	paused bool
-	number int
+	shown client.Recurrence // its key, route, ticks and counts
+	route *routeState
+	every time.Duration
 }
-
-// recurrenceTexts are the members that are shown as they were given.
-var recurrenceTexts = []string{"cron", "zone", "times", "missed", "missed_most", "overlap"}
 
 var numbered = regexp.MustCompile(`~[0-9]+$`)
 
@@ -40,91 +34,85 @@ func (s *Service) putRecurrence(r *http.Request, body []byte) (int, any, *proble
 		return http.StatusOK, x.view(s.now, true, map[string]any{"created": false}), nil
 	}
 
-	old, status := s.recurring[x.key], http.StatusOK
+	key := x.shown.Key
+	old, status := s.recurring[key], http.StatusOK
 	if old == nil {
 		status = http.StatusCreated
 	}
 
-	x.number = max(x.number, s.numbers[x.key])
-	s.numbers[x.key], s.recurring[x.key] = x.number, x
+	x.shown.Number = max(x.shown.Number, s.numbers[key])
+	s.numbers[key], s.recurring[key] = x.shown.Number, x
 	return status, x.view(s.now, true, map[string]any{"created": old == nil}), nil
 }
 
 // readRecurrence decodes and checks a request.
 func (s *Service) readRecurrence(key string, body []byte) (*recurrence, *problem) {
-	m, p := fields(body, "body.", append([]string{"every", "anchor", "from", "until", "paused", "number", "last_tick", "body", "body_text",
-		"body_base64", "content_type", "url", "audience", "headers", "method", "retry", "expires"}, recurrenceTexts...)...)
+	x := &recurrence{shown: client.Recurrence{Key: key}}
+	r := &x.shown
+	own := map[string]any{"cron": &r.Cron, "zone": &r.Zone, "times": &r.Times, "missed": &r.Missed, "missed_most": &r.MissedMost,
+		"overlap": &r.Overlap, "anchor": &r.Anchor, "from": &r.From, "until": &r.Until, "paused": &r.Paused, "number": &r.Number,
+		"every": new(any), "last_tick": new(any)}
+	m, p := fields(body, "body.", append(slices.Sorted(maps.Keys(own)), "body", "body_text", "body_base64", "content_type", "url", "audience",
+		"headers", "method", "retry", "expires")...)
 	if p != nil {
 		return nil, p
 	}
 
-	if !segments.MatchString(key) || numbered.MatchString(key) {
+	switch {
+	case !segments.MatchString(key) || numbered.MatchString(key):
 		return nil, wrongField("path.key", "want app:module:type:name, whose name does not end in ~ and digits")
-	}
-
-	x := &recurrence{key: key, ticks: map[string]any{}}
-	for _, name := range recurrenceTexts {
-		if raw := m[name]; raw != nil {
-			x.ticks[name] = raw
-		}
-	}
-
-	if (m["cron"] == nil) == (m["every"] == nil) {
+	case (m["cron"] == nil) == (m["every"] == nil):
 		return nil, wrongField("body.cron", "want either cron or every")
 	}
 
-	for name, to := range map[string]any{"paused": &x.paused, "number": &x.number} {
-		if raw := m[name]; raw != nil && json.Unmarshal(raw, to) != nil {
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		if raw := m[name]; raw != nil && json.Unmarshal(raw, own[name]) != nil {
 			return nil, wrongField("body."+name, "has another type")
 		}
 	}
 
-	if p := x.readTimes(m); p != nil {
-		return nil, p
+	if raw := m["every"]; raw != nil {
+		var err error
+		if x.every, err = duration(raw); err != nil || x.every < time.Second {
+			return nil, wrongField("body.every", "want an interval of 1s or more")
+		}
+
+		r.Every = spell(x.every)
 	}
 
-	for _, name := range append(recurrenceTexts, "every", "anchor", "from", "until", "paused", "number", "last_tick") {
-		delete(m, name)
-	}
-
+	maps.DeleteFunc(m, func(name string, _ json.RawMessage) bool { return own[name] != nil })
 	m["key"], _ = json.Marshal(key)
 	rest, _ := json.Marshal(m) // of decoded members
 	q, p := s.read(rest, "body.")
 	if p != nil && strings.HasPrefix(p.Detail, "body.key") {
 		return nil, wrongField("path.key", "no route covers it")
 	}
+	if p != nil {
+		return nil, p
+	}
 
 	x.content, x.route = q.content, s.routeOf(key)
-	return x, p
-}
-
-// readTimes decodes the times and durations of a request.
-func (x *recurrence) readTimes(m map[string]json.RawMessage) *problem {
-	if raw := m["every"]; raw != nil {
-		var err error
-		if x.every, err = duration(raw); err != nil || x.every < time.Second {
-			return wrongField("body.every", "want an interval of 1s or more")
-		}
-
-		x.ticks["every"] = spell(x.every)
-	}
-
-	for _, name := range []string{"anchor", "from", "until"} {
-		var at time.Time
-		if raw := m[name]; raw != nil && json.Unmarshal(raw, &at) != nil {
-			return wrongField("body."+name, "want a time such as 2026-11-21T09:30:00Z")
-		}
-
-		if !at.IsZero() {
-			x.ticks[name] = stamp(at)
-		}
-	}
-
-	return nil
+	r.Route = x.route.Name
+	return x, nil
 }
 
 // view returns the recurring notice as the API shows it. The next ticks are those of an interval without an anchor.
 func (x *recurrence) view(now time.Time, withBody bool, more map[string]any) map[string]any {
+	shown := x.shown
+	shown.URL, shown.Audience, shown.Method, shown.ContentType, shown.Retry = x.url, x.audience, x.method, x.contentType, spelt(x.steps)
+	shown.Headers, shown.Withheld = x.shownHeaders()
+	if withBody {
+		shown.Body, shown.BodyBase64 = x.shownBody()
+	}
+
+	switch {
+	case x.expires.after > 0:
+		shown.Expires = spell(x.expires.after)
+	case !x.expires.at.IsZero():
+		shown.Expires = stamp(x.expires.at)
+	}
+
+	v := present(shown, "number", "stored", "missed_ticks", "overlapped_ticks", "occupied_numbers")
 	next := []string{}
 	for i := range 5 {
 		if x.every > 0 {
@@ -132,24 +120,7 @@ func (x *recurrence) view(now time.Time, withBody bool, more map[string]any) map
 		}
 	}
 
-	v := map[string]any{"key": x.key, "route": x.route.Name, "number": x.number, "stored": 0, "missed_ticks": 0, "overlapped_ticks": 0,
-		"occupied_numbers": 0, "next": next}
-	maps.Copy(v, x.ticks)
-	n := notice{content: x.content}
-	n.addOptional(v)
-	delete(v, "ending") // of a notice
-	if delete(v, "expires_after"); x.expires.after > 0 {
-		v["expires"] = spell(x.expires.after)
-	}
-
-	if x.paused {
-		v["paused"] = true
-	}
-
-	if withBody {
-		x.addBody(v)
-	}
-
+	v["next"] = next
 	maps.Copy(v, more)
 	return v
 }
@@ -198,14 +169,14 @@ func (s *Service) showRecurrence(x *recurrence) (int, any, *problem) {
 }
 
 func (s *Service) deleteRecurrence(x *recurrence) (int, any, *problem) {
-	delete(s.recurring, x.key)
-	return http.StatusOK, map[string]any{"key": x.key, "deleted": true}, nil
+	delete(s.recurring, x.shown.Key)
+	return http.StatusOK, map[string]any{"key": x.shown.Key, "deleted": true}, nil
 }
 
 // pauseRecurrence returns a call that pauses or resumes.
 func (s *Service) pauseRecurrence(paused bool) func(x *recurrence) (int, any, *problem) {
 	return func(x *recurrence) (int, any, *problem) {
-		x.paused = paused
+		x.shown.Paused = paused
 		return s.showRecurrence(x)
 	}
 }
@@ -214,11 +185,11 @@ func (s *Service) pauseRecurrence(paused bool) func(x *recurrence) (int, any, *p
 func (s *Service) runRecurrence(x *recurrence) (int, any, *problem) {
 	key := ""
 	for key == "" || s.kept[key] != nil {
-		x.number++
-		key = x.key + "~" + strconv.Itoa(x.number)
+		x.shown.Number++
+		key = x.shown.Key + "~" + strconv.Itoa(x.shown.Number)
 	}
 
-	s.numbers[x.key] = x.number
+	s.numbers[x.shown.Key] = x.shown.Number
 	n, _, _, p := s.put(request{content: x.content, key: key, due: s.now, onDuplicate: client.Replace})
 	if p != nil {
 		return 0, nil, p

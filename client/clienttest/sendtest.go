@@ -51,32 +51,23 @@ func testKey(prefix string) string {
 
 // testAnswer shows the result of a test, with the step that a notice with this response would take.
 func testAnswer(n *notice, address *url.URL, got result) map[string]any {
-	v := map[string]any{"key": n.key, "host": strings.ToLower(address.Hostname()), "duration_ms": 0, "final": false}
-	for name, text := range map[string]string{"reason": got.reason, "response": got.response} {
-		if text != "" {
-			v[name] = text
-		}
-	}
-
-	if got.status != 0 {
-		v["status"] = got.status
-	}
-
+	r := client.TestResult{Key: n.key, Host: strings.ToLower(address.Hostname()), Status: got.status, Reason: got.reason,
+		Response: got.response}
 	steps := n.route.Retry
 	switch {
 	case got.reason == "":
-		v["outcome"] = "delivered"
+		r.Outcome = "delivered"
 	case got.deferred:
-		v["outcome"], v["next_ms"] = "deferred", got.after.Milliseconds()
+		r.Outcome, r.NextMS = "deferred", got.after.Milliseconds()
 	case got.final:
-		v["outcome"], v["final"] = "dead", true
+		r.Outcome, r.Final = "dead", true
 	case len(steps) == 0:
-		v["outcome"], v["final"] = "retry", true
+		r.Outcome, r.Final = "retry", true
 	default:
-		v["outcome"], v["next_ms"] = "retry", max(steps[0], got.after).Milliseconds()
+		r.Outcome, r.NextMS = "retry", max(steps[0], got.after).Milliseconds()
 	}
 
-	return v
+	return present(r, "duration_ms", "final")
 }
 
 // noBody refuses a body with members.

@@ -3,7 +3,6 @@ package clienttest
 import (
 	"bytes"
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -125,97 +125,79 @@ func spell(d time.Duration) string {
 
 // view returns the notice as the API shows it, with additional members.
 func (n *notice) view(withBody bool, more map[string]any) map[string]any {
-	v := map[string]any{"key": n.key, "id": n.id, "route": n.route.Name, "state": n.state, "due": stamp(n.due), "attempts_made": n.used,
-		"max_attempts": 1 + n.redriven + len(n.ladder()), "created_at": stamp(n.createdAt), "attempts": n.attempts}
-	if n.attempts == nil {
-		v["attempts"] = []attempt{}
+	shown := client.Notice{Key: n.key, ID: n.id, Route: n.route.Name, State: n.state, Due: n.due, AttemptsMade: n.used,
+		MaxAttempts: 1 + n.redriven + len(n.ladder()), URL: n.url, Audience: n.audience, Method: n.method, ContentType: n.contentType,
+		Retry: spelt(n.steps), Expires: n.expires.at, Tick: n.tick, Ending: n.ending(), EndedBefore: n.ended, Resend: n.resend,
+		ResentAfter: n.resent, CreatedAt: n.createdAt, SettledAt: n.settledAt, Reason: n.reason}
+	shown.Headers, shown.Withheld = n.shownHeaders()
+	if n.state == client.Scheduled {
+		shown.NextAttempt = n.due
 	}
 
 	if n.state == client.Scheduled || n.state == client.Claimed {
-		v["attempt"] = n.used + 1
+		shown.Attempt = n.used + 1
 	}
 
-	if n.state == client.Scheduled {
-		v["next_attempt_at"] = stamp(n.due)
-	}
-
-	n.addOptional(v)
 	if withBody {
-		n.addBody(v)
+		shown.Body, shown.BodyBase64 = n.shownBody()
+	}
+
+	v := present(shown, "attempts_made", "max_attempts", "ending")
+	attempts := make([]any, len(n.attempts))
+	for i, a := range n.attempts {
+		attempts[i] = present(a, "duration_ms")
+	}
+
+	v["attempts"] = attempts
+	if n.expires.after != 0 {
+		v["expires_after"] = spell(n.expires.after)
 	}
 
 	maps.Copy(v, more)
 	return v
 }
 
-// addBody adds the body, as JSON if it is JSON.
-func (c *content) addBody(v map[string]any) {
-	switch {
-	case len(c.body) == 0:
-	case json.Valid(c.body) && c.contentType == "application/json":
-		v["body"] = json.RawMessage(c.body)
-	default:
-		v["body_base64"] = base64.StdEncoding.EncodeToString(c.body)
-	}
-}
+// present returns the members of an answer that are not zero, and those whose names are in always.
+func present(answer any, always ...string) map[string]any {
+	members := map[string]any{}
+	for field, value := range reflect.ValueOf(answer).Fields() {
+		name := field.Tag.Get("json")
+		if name == "" || value.IsZero() && !slices.Contains(always, name) {
+			continue
+		}
 
-// addOptional adds the members that depend on the notice.
-func (n *notice) addOptional(v map[string]any) {
-	for name, s := range map[string]string{"url": n.url, "audience": n.audience, "method": n.method, "content_type": n.contentType,
-		"reason": n.reason} {
-		if s != "" {
-			v[name] = s
+		members[name] = value.Interface()
+		if at, ok := members[name].(time.Time); ok {
+			members[name] = stamp(at)
 		}
 	}
 
-	if n.steps != nil {
-		v["retry"] = spelt(n.steps)
-	}
-
-	if !n.expires.at.IsZero() {
-		v["expires"] = stamp(n.expires.at)
-	}
-
-	if !n.tick.IsZero() {
-		v["tick"] = stamp(n.tick)
-	}
-
-	if n.expires.after != 0 {
-		v["expires_after"] = spell(n.expires.after)
-	}
-
-	shown, withheld := n.shownHeaders()
-	if len(shown) > 0 {
-		v["headers"] = shown
-	}
-
-	if len(withheld) > 0 {
-		v["headers_withheld"] = withheld
-	}
-
-	v["ending"] = n.ending()
-	if n.ended > 0 {
-		v["ended_before"] = n.ended
-	}
-
-	if n.resend > 0 {
-		v["resend"], v["resent_after"] = n.resend, n.resent
-	}
-
-	if !n.settledAt.IsZero() {
-		v["settled_at"] = stamp(n.settledAt)
-	}
+	return members
 }
 
-// shownHeaders returns the notice's headers without those with secret values, and the names of those.
-func (n *notice) shownHeaders() (shown map[string]string, withheld []string) {
-	shown = map[string]string{}
-	names := slices.SortedFunc(maps.Keys(n.headers), func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) })
-	for _, name := range names {
-		if secretHeader(name) {
+// shownBody returns the body as JSON if it is JSON, and otherwise as bytes.
+func (c *content) shownBody() (body json.RawMessage, bytes []byte) {
+	switch {
+	case len(c.body) == 0:
+		return nil, nil
+	case json.Valid(c.body) && c.contentType == "application/json":
+		return c.body, nil
+	}
+	return nil, c.body
+}
+
+// shownHeaders returns the headers without those with secret values, and the names of those.
+func (c *content) shownHeaders() (shown map[string]string, withheld []string) {
+	for _, name := range slices.SortedFunc(maps.Keys(c.headers), func(a, b string) int {
+		return strings.Compare(strings.ToLower(a), strings.ToLower(b))
+	}) {
+		switch {
+		case secretHeader(name):
 			withheld = append(withheld, name)
-		} else {
-			shown[name] = n.headers[name]
+		case shown == nil:
+			shown = map[string]string{name: c.headers[name]}
+		default:
+			shown[name] = c.headers[name]
 		}
 	}
 
@@ -232,8 +214,12 @@ func secretHeader(name string) bool {
 var secretWords = []string{"auth", "cookie", "token", "secret", "passw", "pwd", "apikey", "api-key", "api_key", "access", "credential",
 	"signature", "private", "session"}
 
-func spelt(steps []time.Duration) []string {
-	out := make([]string, len(steps))
+// spelt formats the delays of a ladder; nil has none.
+func spelt(steps []time.Duration) (out []string) {
+	if steps != nil {
+		out = make([]string, len(steps))
+	}
+
 	for i, d := range steps {
 		out[i] = spell(d)
 	}
@@ -241,22 +227,8 @@ func spelt(steps []time.Duration) []string {
 	return out
 }
 
-// problem is an error answer, as RFC 9457 defines it.
-type problem struct {
-	Title   string       `json:"title"`
-	Status  int          `json:"status"`
-	Detail  string       `json:"detail,omitempty"`
-	Errors  []wrong      `json:"errors,omitempty"`
-	State   client.State `json:"state,omitempty"`
-	Differs []string     `json:"differs,omitempty"`
-}
-
-type wrong struct {
-	Location string `json:"location"`
-	Message  string `json:"message"`
-}
-
-func (p *problem) Error() string { return p.Detail }
+// problem is an error answer.
+type problem = client.Problem
 
 func failed(status int, format string, a ...any) *problem {
 	return &problem{Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, a...)}
@@ -265,7 +237,7 @@ func failed(status int, format string, a ...any) *problem {
 func wrongField(location, format string, a ...any) *problem {
 	message := fmt.Sprintf(format, a...)
 	p := failed(http.StatusUnprocessableEntity, "%s: %s", location, message)
-	p.Errors = []wrong{{location, message}}
+	p.Errors = []client.Wrong{{Location: location, Message: message}}
 	return p
 }
 
