@@ -53,14 +53,7 @@ func (h *handled) counts() map[string]int {
 // want waits until n different notices were handled.
 func (h *handled) want(t *testing.T, n int) {
 	t.Helper()
-	end := time.After(20 * time.Second)
-	for len(h.counts()) < n {
-		select {
-		case <-h.more:
-		case <-end:
-			t.Fatalf("%d of %d notices were handled", len(h.counts()), n)
-		}
-	}
+	testkit.Until(t, fmt.Sprintf("%d notices are handled", n), func() bool { return len(h.counts()) >= n })
 }
 
 // Handle implements dispatch.Handler, for the service.

@@ -167,15 +167,7 @@ func TestCanaryHandlesItsNewPrefixUntilItIsReleased(t *testing.T) {
 	awaitWorkers(t, e, paying, 1)
 	scheduleAt(t, e, 0, keysOf(paying, 20)...)
 	scheduleAt(t, e, 200*time.Millisecond, keysOf(closing, 50)...)
-	end := time.After(20 * time.Second)
-	for len(stable.counts())+len(canary.counts()) < 70 {
-		select {
-		case <-stable.more:
-		case <-canary.more:
-		case <-end:
-			t.Fatalf("%d and %d of 70 notices were handled", len(stable.counts()), len(canary.counts()))
-		}
-	}
+	testkit.Until(t, "70 notices are handled", func() bool { return len(stable.counts())+len(canary.counts()) >= 70 })
 
 	for k := range stable.counts() {
 		if !strings.HasPrefix(k, closing+":") || canary.counts()[k] > 0 {
@@ -286,19 +278,11 @@ func TestDifferentHandlersOfOnePrefixAreLogged(t *testing.T) {
 	two.Handle(closing, h.notice, Retry(time.Second))
 	two.Handle(paying, h.notice)
 	start(t, two)
-	for end := time.After(30 * time.Second); ; {
-		select {
-		case line := <-log:
-			if !strings.Contains(line, "has other retry delays or limits for the prefix of a handler") {
-				continue
-			}
-
-			if !strings.Contains(line, "prefix="+closing) {
-				t.Errorf("logged: %s", line)
-			}
-			return
-		case <-end:
-			t.Fatal("the difference is not logged")
-		}
+	line := ""
+	for !strings.Contains(line, "has other retry delays or limits for the prefix of a handler") {
+		line = testkit.Next(t, "the difference is logged", log)
+	}
+	if !strings.Contains(line, "prefix="+closing) {
+		t.Errorf("logged: %s", line)
 	}
 }

@@ -190,11 +190,7 @@ func (s *restless) scans(t *testing.T, a *Adopter) {
 	t.Helper()
 	s.scanned = make(chan struct{})
 	defer runs(t, a)()
-	select {
-	case <-s.scanned:
-	case <-time.After(20 * time.Second):
-		t.Error("not all timers were scanned")
-	}
+	testkit.Next(t, "all timers are scanned", s.scanned)
 }
 
 // A stream of events without end delays neither a requested scan nor its end: a timer whose event

@@ -70,11 +70,7 @@ func (s *served) page() string {
 
 func (s *served) subscribed(t *testing.T) {
 	t.Helper()
-	select {
-	case <-s.Subscribed():
-	case <-time.After(30 * time.Second):
-		t.Fatalf("no subscription: %v", s.logs.All())
-	}
+	testkit.Next(t, "subscribed", s.Subscribed())
 }
 
 func (s *served) tells(t *testing.T, line string) {

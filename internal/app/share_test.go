@@ -89,13 +89,8 @@ func newShop(t *testing.T, takes time.Duration) *shop {
 
 func (s *shop) await(t *testing.T, n int) {
 	t.Helper()
-	limit := time.After(60 * time.Second)
 	for i := range n {
-		select {
-		case <-s.came:
-		case <-limit:
-			t.Fatalf("%d of %d calls came", i, n)
-		}
+		testkit.Next(t, fmt.Sprintf("call %d of %d", i+1, n), s.came)
 	}
 }
 

@@ -52,20 +52,12 @@ func (g *got) Handle(_ context.Context, _ *route.Route, n *notice.Notice) notice
 
 func (g *got) await(t *testing.T, want string) notice.Notice {
 	t.Helper()
-	limit := time.After(60 * time.Second)
-	for {
-		select {
-		case k := <-g.seen:
-			if k == want {
-				g.mu.Lock()
-				defer g.mu.Unlock()
-				l := g.all[k]
-				return l[len(l)-1]
-			}
-		case <-limit:
-			t.Fatalf("%s was not handled", want)
-		}
+	for testkit.Next(t, want+" is handled", g.seen) != want {
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l := g.all[want]
+	return l[len(l)-1]
 }
 
 func (g *got) times(key string) int {

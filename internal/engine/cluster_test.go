@@ -69,11 +69,7 @@ func startClusterWith(t *testing.T, srv *testkit.Redis, shards int, change func(
 		e.Close(context.Background())
 		_ = conn.Close()
 	})
-	select {
-	case <-e.Subscribed():
-	case <-time.After(30 * time.Second):
-		t.Fatal("no subscription")
-	}
+	testkit.Next(t, "subscribed", e.Subscribed())
 	return &world{Engine: e, srv: srv, stop: func() {}}
 }
 

@@ -35,9 +35,9 @@ func BenchmarkDurability(b *testing.B) {
 			}
 			if d.Replicas > 0 {
 				testkit.StartRedis(b, testkit.WithConfig("replicaof "+strings.ReplaceAll(srv.Addr(), ":", " ")))
-				for !strings.Contains(srv.Client().Info(b.Context(), "replication").Val(), "state=online") {
-					time.Sleep(10 * time.Millisecond) // sleep: polls until the replica is there
-				}
+				testkit.Until(b, "the replica is there", func() bool {
+					return strings.Contains(srv.Client().Info(b.Context(), "replication").Val(), "state=online")
+				})
 			}
 			e := durableEngine(b, srv, wire.Confirm{Durability: d, Timeout: 10 * time.Second})
 			took := make([]time.Duration, b.N)

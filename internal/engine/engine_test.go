@@ -54,13 +54,8 @@ func (s *sink) Handle(_ context.Context, _ *route.Route, n *notice.Notice) notic
 // await waits for n calls of the handler.
 func (s *sink) await(t *testing.T, n int) {
 	t.Helper()
-	limit := time.After(60 * time.Second)
 	for i := range n {
-		select {
-		case <-s.seen:
-		case <-limit:
-			t.Fatalf("%d of %d calls came", i, n)
-		}
+		testkit.Next(t, fmt.Sprintf("call %d of %d", i+1, n), s.seen)
 	}
 }
 
@@ -142,11 +137,7 @@ func start(t *testing.T, srv *testkit.Redis, h dispatch.Handler, change func(*Op
 		_ = conn.Close()
 	})
 	t.Cleanup(w.stop)
-	select {
-	case <-e.Subscribed():
-	case <-time.After(30 * time.Second):
-		t.Fatal("no subscription")
-	}
+	testkit.Next(t, "subscribed", e.Subscribed())
 	return w
 }
 

@@ -45,9 +45,7 @@ func BenchmarkFleet(b *testing.B) {
 				all = append(all, benchEngine(b, srv, dispatch.Handler(p), 64, true))
 			}
 			for _, e := range all {
-				for e.Fleet().View().Alive() != instances {
-					time.Sleep(10 * time.Millisecond) // sleep: polls for the fleet
-				}
+				testkit.Until(b, "all instances know each other", func() bool { return e.Fleet().View().Alive() == instances })
 			}
 			fill(b, all[0], 0, pending, func(int) time.Time { return time.Now().Add(time.Hour) })
 			from := time.Now().Add(2 * time.Second)

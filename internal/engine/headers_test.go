@@ -74,13 +74,8 @@ func TestPendingNoticeWaitsForItsHeaders(t *testing.T) {
 	ends := time.Now().Add(3 * time.Second)
 	srv.Client().ZAdd(t.Context(), space.Shadow(partition), redis.Z{Score: float64(ends.UnixMilli()) + cause, Member: key})
 	run(shop.URL, func(_ *engine.Engine, m *metrics.Metrics) {
-		select {
-		case sent := <-got:
-			if sent != "Bearer abc" {
-				t.Errorf("Authorization %q", sent)
-			}
-		case <-time.After(30 * time.Second):
-			t.Fatal("it was not called")
+		if sent := testkit.Next(t, "it is called", got); sent != "Bearer abc" {
+			t.Errorf("Authorization %q", sent)
 		}
 		shows(t, m, `notifier_lateness_seconds_count{held="headers",route="shops",`)
 	})

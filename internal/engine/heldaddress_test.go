@@ -110,12 +110,7 @@ func TestRedirectedHeldNoticeKeepsItsOrder(t *testing.T) {
 	}
 	var order []string
 	for range n {
-		select {
-		case k := <-g.seen:
-			order = append(order, k)
-		case <-time.After(30 * time.Second):
-			t.Fatalf("delivered were only %q", order)
-		}
+		order = append(order, testkit.Next(t, fmt.Sprintf("one more than %q is delivered", order), g.seen))
 	}
 	for i := range n {
 		if f := w.until(t, key(i), notice.Delivered); f.URL != "https://new.example/x" || order[i] != key(i) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"testing"
 	"time"
@@ -409,21 +410,20 @@ func TestWhatReportsLedToIsCountedAndLogged(t *testing.T) {
 			}
 		}
 		w.until(t, c.key, c.state)
-		var counted map[notice.Outcome]int64
 		// A consumer may answer before the push that it pops from has returned and
 		// is counted, so that the counts are not complete at once.
-		for limit := time.Now().Add(10 * time.Second); !maps.Equal(counted, c.counted); {
-			if time.Now().After(limit) {
-				t.Fatalf("%s: %v after %v, want %v", c.key, counted, c.reports, c.counted)
-			}
-			time.Sleep(time.Millisecond) // sleep: polls until the limit
-			counted = map[notice.Outcome]int64{}
+		testkit.Await(t, func() error {
+			counted := map[notice.Outcome]int64{}
 			for o, n := range stats() {
 				if n -= before[o]; n != 0 {
 					counted[o] = n
 				}
 			}
-		}
+			if !maps.Equal(counted, c.counted) {
+				return fmt.Errorf("%s: %v after %v, want %v", c.key, counted, c.reports, c.counted)
+			}
+			return nil
+		})
 		var last line
 		for _, l := range logs.FilterMessage("attempt").FilterField(zap.String("key", c.key)).FilterField(zap.String("source", "report")).All() {
 			m := l.ContextMap()

@@ -62,10 +62,6 @@ func runShops(t *testing.T, srv *testkit.Redis, r *route.Route) (e *engine.Engin
 	})
 	t.Cleanup(stop)
 
-	select {
-	case <-e.Subscribed():
-	case <-time.After(30 * time.Second):
-		t.Fatal("no subscription")
-	}
+	testkit.Next(t, "subscribed", e.Subscribed())
 	return e, m, stop
 }

@@ -105,11 +105,11 @@ func tapRun(t *testing.T, run, taps int) [2]float64 {
 			Content: notice.Content{Body: []byte(`{"order":"2026112100001","status":"paid"}`)}}
 	})
 	began := cpuTime(t)
-	for done := 0; done < n; time.Sleep(20 * time.Millisecond) { // sleep: until all are attempted
+	testkit.Until(t, "all are attempted", func() bool {
 		h.mu.Lock()
-		done = len(h.late)
-		h.mu.Unlock()
-	}
+		defer h.mu.Unlock()
+		return len(h.late) >= n
+	})
 	used := cpuTime(t) - began
 	for _, from := range open {
 		from.Close()

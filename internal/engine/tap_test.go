@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -39,21 +38,16 @@ func withTaps(t *testing.T) func(*Options) {
 func copies(t *testing.T, from *tracing.Tap, want int) map[string]*tracing.Copy {
 	t.Helper()
 	got := map[string]*tracing.Copy{}
-	limit := time.After(60 * time.Second)
 	for len(got) < want {
-		select {
-		case e := <-from.Events():
-			from.Received(&e)
-			if e.Copy == nil {
-				continue
-			}
-			if got[e.Copy.Key] != nil {
-				t.Errorf("a second copy of %s", e.Copy.Key)
-			}
-			got[e.Copy.Key] = e.Copy
-		case <-limit:
-			t.Fatalf("%d of %d copies came", len(got), want)
+		e := testkit.Next(t, fmt.Sprintf("%d of %d copies came", len(got), want), from.Events())
+		from.Received(&e)
+		if e.Copy == nil {
+			continue
 		}
+		if got[e.Copy.Key] != nil {
+			t.Errorf("a second copy of %s", e.Copy.Key)
+		}
+		got[e.Copy.Key] = e.Copy
 	}
 	return got
 }
@@ -61,13 +55,8 @@ func copies(t *testing.T, from *tracing.Tap, want int) map[string]*tracing.Copy 
 // awaitReady waits until so many instances copy.
 func awaitReady(t *testing.T, from *tracing.Tap, instances int) {
 	t.Helper()
-	select {
-	case e := <-from.Events():
-		if !e.Ready || e.Instances != instances || e.Alive != instances {
-			t.Fatalf("%+v, want ready with %d instances", e, instances)
-		}
-	case <-time.After(60 * time.Second):
-		t.Fatal("the tap is not ready")
+	if e := testkit.Next(t, "the tap is ready", from.Events()); !e.Ready || e.Instances != instances || e.Alive != instances {
+		t.Fatalf("%+v, want ready with %d instances", e, instances)
 	}
 }
 

@@ -324,10 +324,9 @@ func TestReshardRefusesUnidentifiedSubscribers(t *testing.T) {
 	if err := old.Close(); err != nil {
 		t.Fatal(err)
 	}
-	await := time.Now().Add(10 * time.Second)
-	for c.PubSubNumSub(t.Context(), s.Space().Wake()).Val()[s.Space().Wake()] > 0 && time.Now().Before(await) {
-		time.Sleep(time.Millisecond) // sleep: a poll's step
-	}
+	testkit.Until(t, "no instance is subscribed", func() bool {
+		return c.PubSubNumSub(t.Context(), s.Space().Wake()).Val()[s.Space().Wake()] == 0
+	})
 	if got, err := reshard(t, srv, conn, 2); err != nil || !got.Changed {
 		t.Errorf("no instance is alive: %+v, %v", got, err)
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"notifier/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -18,23 +20,15 @@ func TestAlarms(t *testing.T) {
 			for _, d := range []time.Duration{0, -time.Second, time.Microsecond, 3 * time.Millisecond} {
 				from := time.Now()
 				a.Set(d)
-				select {
-				case <-a.C():
-					a.Rest()
-				case <-time.After(10 * time.Second):
-					t.Fatalf("no alarm after %s", d)
-				}
+				testkit.Next(t, "the alarm after "+d.String(), a.C())
+				a.Rest()
 				if took := time.Since(from); took < d {
 					t.Errorf("fired %s before its time", d-took)
 				}
 			}
 			a.Set(time.Hour)
 			a.Set(time.Millisecond)
-			select {
-			case <-a.C():
-			case <-time.After(10 * time.Second):
-				t.Fatal("the later Set did not replace the earlier")
-			}
+			testkit.Next(t, "the later Set replaces the earlier", a.C())
 		})
 	}
 }
@@ -58,12 +52,8 @@ func TestLongWaitsAreNotTooShort(t *testing.T) {
 				from := time.Now()
 				a.Set(time.Minute)
 				a.Set(d)
-				select {
-				case <-a.C():
-					a.Rest()
-				case <-time.After(10 * time.Second):
-					t.Fatalf("no alarm after %s", d)
-				}
+				testkit.Next(t, "the alarm after "+d.String(), a.C())
+				a.Rest()
 				if took := time.Since(from); took < d {
 					t.Errorf("fired %s before its time", d-took)
 				}

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -86,14 +88,8 @@ func TestTouchesContinueBeforeClaims(t *testing.T) {
 		}
 	}()
 	var got []string
-	limit := time.After(30 * time.Second)
 	for len(got) < len(f.timers) {
-		select {
-		case k := <-f.touched:
-			got = append(got, k)
-		case <-limit:
-			t.Fatalf("touched %v of %v", got, f.keys())
-		}
+		got = append(got, testkit.Next(t, fmt.Sprintf("more than %v are touched", got), f.touched))
 	}
 	if !slices.Equal(got, f.keys()) {
 		t.Errorf("touched %v, want %v", got, f.keys())

@@ -39,3 +39,19 @@ func Await(t testing.TB, ok func() error) {
 		}
 	}
 }
+
+// Next returns the next element of a channel, or the zero value once it is closed. It fails the test after a minute.
+func Next[T any](t testing.TB, what string, from <-chan T) (next T) {
+	t.Helper()
+	limit := time.NewTimer(time.Minute)
+	defer limit.Stop()
+	select {
+	case next = <-from:
+	case <-limit.C:
+		t.Fatalf("not within a minute: %s", what)
+	case <-t.Context().Done():
+		t.Fatalf("the test ended before: %s", what)
+	}
+
+	return next
+}

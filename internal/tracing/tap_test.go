@@ -26,9 +26,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// limit bounds waits that take milliseconds on an idle machine.
-const limit = 30 * time.Second
-
 // counts is an Observer.
 type counts struct {
 	mu sync.Mutex
@@ -116,16 +113,11 @@ func opened(t *testing.T, x *node, client, id, prefix string) *Tap {
 // next is the next event of a tap.
 func next(t *testing.T, tap *Tap) Event {
 	t.Helper()
-	select {
-	case e, ok := <-tap.Events():
-		if !ok {
-			t.Fatal("the tap has ended")
-		}
-		return e
-	case <-time.After(limit):
-		t.Fatal("no event")
+	e := testkit.Next(t, "an event", tap.Events())
+	if e == (Event{}) {
+		t.Fatal("the tap has ended")
 	}
-	return Event{}
+	return e
 }
 
 // attempted publishes a copy of an attempt, as a handler does.

@@ -264,13 +264,12 @@ func (b *tab) text() string {
 // sees waits for a text on the page. It also works without JavaScript.
 func (b *tab) sees(text string) {
 	b.t.Helper()
-	said := ""
-	for end := time.Now().Add(limit); !strings.Contains(said, text); said = b.text() {
-		if time.Now().After(end) {
-			b.t.Fatalf("not within %s: the page says %q; it says %s", limit, text, said)
+	testkit.Await(b.t, func() error {
+		if said := b.text(); !strings.Contains(said, text) {
+			return fmt.Errorf("the page does not say %q; it says %s", text, said)
 		}
-		time.Sleep(20 * time.Millisecond) // sleep: polls until the limit
-	}
+		return nil
+	})
 }
 
 // click clicks on an element once it exists. It retries if the element belongs to a page that is just

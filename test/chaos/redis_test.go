@@ -212,13 +212,7 @@ func cluster(t testing.TB, dir string, _ *clock) *servers {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, n := range nodes {
-		limit := time.Now().Add(time.Minute)
-		for n.clusterState() != "ok" {
-			if time.Now().After(limit) {
-				t.Fatal("no cluster")
-			}
-			time.Sleep(50 * time.Millisecond) // sleep: polls until the limit
-		}
+		testkit.Until(t, "a cluster", func() bool { return n.clusterState() == "ok" })
 	}
 	pick := func(x *run, role string) *node {
 		for range 50 {

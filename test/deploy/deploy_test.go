@@ -22,6 +22,7 @@ import (
 	"notifier/internal/config"
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
 
@@ -152,13 +153,7 @@ func TestServiceRunsAsItsUser(t *testing.T) {
 
 func await(t *testing.T, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatal("it did not happen within a minute")
-		}
-		time.Sleep(5 * time.Millisecond) // sleep: the step of a poll that has a deadline
-	}
+	testkit.Until(t, "it happens", ok)
 }
 
 func environ(env map[string]string) []string {

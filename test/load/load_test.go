@@ -123,16 +123,7 @@ func (b *bench) start() {
 	if b.api, err = client.New(client.Options{URL: b.url}); err != nil {
 		t.Fatal(err)
 	}
-	limit := time.Now().Add(time.Minute)
-	for {
-		if h, err := b.api.Ready(context.Background()); err == nil && h.Ready {
-			return
-		}
-		if time.Now().After(limit) {
-			t.Fatal("it is not ready")
-		}
-		time.Sleep(20 * time.Millisecond) // sleep: polls until the limit
-	}
+	testkit.Until(t, "ready", func() bool { h, err := b.api.Ready(context.Background()); return err == nil && h.Ready })
 }
 
 // batch schedules notices of a route, due evenly over a second that begins in a while.
