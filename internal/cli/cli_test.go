@@ -11,11 +11,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -27,6 +25,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/sign"
+	"notifier/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -97,85 +96,6 @@ func contains(t *testing.T, got string, want ...string) {
 			t.Errorf("%q is missing in:\n%s", w, got)
 		}
 	}
-}
-
-func TestNoticeCommands(t *testing.T) {
-	t.Parallel()
-	d := newTestCLI(t)
-	const key = "app1:jobs:t:1"
-	out, _ := d.run(0, "schedule", key, "--delay", "1h", "--body", `{"a" : 1}`, "--header", "x-a=1", "--retry", "1s,2s")
-	contains(t, out, key+": scheduled, due 20")
-	out, _ = d.run(0, "schedule", key, "--delay", "1h", "--body", `{"a" : 1}`, "--header", "x-a=1", "--retry", "1s,2s")
-	contains(t, out, "kept already")
-	d.run(0, "schedule", "app1:jobs:t:trimmed")
-	d.engine.Trim("app1:jobs:t:trimmed")
-	out, _ = d.run(0, "schedule", "app1:jobs:t:trimmed")
-	contains(t, out, "app1:jobs:t:trimmed: already settled, and no longer stored\n")
-	out, _ = d.run(0, "schedule", "app1:jobs:t:trimmed", "--json")
-	contains(t, out, `"state": "settled"`)
-	_, errs := d.run(1, "schedule", key, "--body-text", "other")
-	contains(t, errs, "409 Conflict", "body")
-	out, _ = d.run(0, "get", key)
-	contains(t, out, "scheduled", "0 of 3 made, number 1 is next", `{"a" : 1}`, "jobs")
-	out, _ = d.run(0, "get", key, "--json")
-	if !json.Valid([]byte(out)) {
-		t.Errorf("no JSON: %s", out)
-	}
-	out, _ = d.run(0, "reschedule", key, "--due", "2031-01-01T00:00:00Z")
-	contains(t, out, "rescheduled, due 2031-01-01T00:00:00.000Z")
-	d.run(0, "fire", key)
-	id := d.engine.Hand(key)
-	_, errs = d.run(2, "defer", key, "--attempt", "1")
-	contains(t, errs, "id")
-	_, errs = d.run(1, "defer", key, "--attempt", "1", "--id", "msg_another")
-	contains(t, errs, "409", "msg_another", id)
-	out, _ = d.run(0, "defer", key, "--attempt", "1", "--id", id, "--after", "5s")
-	contains(t, out, "deferred")
-	d.engine.Hand(key)
-	final := []string{"nack", key, "--attempt", "1", "--id", id, "--permanent", "--response", "no \x1b[2Jstock"}
-	d.run(0, final...)
-	out, _ = d.run(0, final...)
-	contains(t, out, "already reported as failed, now dead")
-	out, _ = d.run(0, "get", key)
-	contains(t, out, "dead", "rejected", "no �[2Jstock", "ATTEMPT")
-	out, _ = d.run(0, "list", "--state", "dead", "--since", "1h")
-	contains(t, out, key, "rejected")
-	out, _ = d.run(0, "search", "state=dead", "route=jobs")
-	contains(t, out, "Redis: 1", key, "History: this instance has no history")
-	if out, _ := d.run(0, "search", "state=dead", "route=jobs", "--json"); !json.Valid([]byte(out)) {
-		t.Errorf("no JSON: %s", out)
-	}
-	out, _ = d.run(0, "search", "state=dead", "route=jobs", "--csv")
-	contains(t, out, "stored_in,key,webhook_id", "redis,"+key)
-	_, errs = d.run(2, "search")
-	contains(t, errs, "want words")
-	out, _ = d.run(0, "dead", "--since", "1h")
-	contains(t, out, "ROUTE", "REASON", "jobs")
-	if out, _ := d.run(0, "dead", "--reason", "dns"); out != "No dead letters\n" {
-		t.Errorf("dead letters of another reason: %s", out)
-	}
-	d.run(2, "dead", "--reason", "nonsense")
-	out, _ = d.run(0, "redrive", "--route", "jobs", "--dry-run")
-	contains(t, out, "Dry run: 1 dead letters of route jobs would be redriven")
-	out, _ = d.run(0, "redrive", "--route", "jobs", "--json")
-	contains(t, out, `"redriven": 1`)
-	d.engine.Move(key, notice.Dead, notice.ReasonDNS)
-	d.run(0, "redrive", key)
-	d.engine.Move(key, notice.Claimed, "")
-	out, _ = d.run(0, "cancel", key)
-	contains(t, out, "may still reach")
-	out, _ = d.run(0, "cancel", key)
-	contains(t, out, "already cancelled")
-	_, errs = d.run(1, "fire", key, "app1:jobs:t:none")
-	contains(t, errs, "409", "404")
-	out, _ = d.run(0, "pause", "jobs")
-	contains(t, out, "route jobs is paused")
-	out, _ = d.run(0, "stats")
-	contains(t, out, "jobs (paused)", "PENDING")
-	out, _ = d.run(0, "resume", "jobs")
-	contains(t, out, "running")
-	_, errs = d.run(1, "ack", key, "--attempt", "9", "--id", id)
-	contains(t, errs, "attempt 9")
 }
 
 func TestGetShowsRemedy(t *testing.T) {
@@ -281,53 +201,6 @@ func TestBodyForms(t *testing.T) {
 	}
 }
 
-func TestUsageErrors(t *testing.T) {
-	t.Parallel()
-	d := newTestCLI(t)
-	for line, want := range map[string]string{
-		"shedule x":                  "schedule",
-		"schedule":                   "schedule wants KEY\nusage: notifier schedule KEY [flags]\nrun notifier schedule --help for more",
-		"schedule k --dely 1s":       "did you mean --delay?",
-		"schedule k --url http://x/": "did you mean --to?",
-		"schedule k --delay 1s --due 2031-01-01T00:00:00Z": "want --delay or --due, only one of them",
-		"schedule k --due x":                              `"x" is not a time`,
-		"schedule k --delay x":                            `"x" is not a duration`,
-		"list --since x":                                  "now, 7d, -1h",
-		"schedule k --body {":                             "--body is not JSON",
-		"schedule k --header x":                           "want name=value",
-		"redrive":                                         "want the keys",
-		"redrive k --route r":                             "not both",
-		"reschedule k":                                    "want --delay or --due, --url, or --header\n",
-		"ack k":                                           "attempt",
-		"import /nonexistent/file":                        "no such file",
-		"bench --prefix a:b":                              "want app:module:type",
-		"get k --api localhost:8080":                      "is not valid",
-		"receive --status 200":                            "want 300",
-		"receive --secret-file /nonesuch":                 "secret-file",
-		"receive --then 500x0":                            "a number after the x",
-		"receive --then 500,99":                           "want a status from 200 to 599, timeout or reset",
-		"receive --then 500 --fail 1":                     "--then and --fail exclude each other",
-		"receive --fail -1":                               "want 0 to",
-		"receive --key-file /nonesuch":                    "key-file",
-		"receive --key-set http://shop.example/jwks.json": "https",
-		"receive --sign-header x":                         "--sign-header",
-		"receive --sign jws":                              "--sign jws: want RECEIVER_SECRET or --secret-file",
-		"demo --notices 0":                                "--notices",
-		"serve --embeded":                                 "did you mean --embedded?",
-	} {
-		_, errs := d.run(2, strings.Fields(line)...)
-		contains(t, errs, want)
-	}
-	d.env = nil
-	_, errs := d.run(2, "serve")
-	contains(t, errs, "NOTIFIER_ROUTES")
-	d.env = []string{"NOTIFIER_SHARDS=x", "NOTIFIER_GRACE=never"}
-	for _, command := range []string{"serve", "routes"} {
-		_, errs = d.run(2, command)
-		contains(t, errs, "NOTIFIER_SHARDS", "NOTIFIER_GRACE")
-	}
-}
-
 func TestEveryCommandTeachesByExample(t *testing.T) {
 	t.Parallel()
 	a := newCommand(Process{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}, Deps{})
@@ -386,27 +259,31 @@ func received(t *testing.T, args ...string) (address string, end func() string) 
 // receivedWith is received with another environment.
 func receivedWith(t *testing.T, environ []string, args ...string) (address string, end func() string) {
 	t.Helper()
+	address, _, end = receiving(t, environ, args...)
+	return address, end
+}
+
+// receiving is receivedWith, and returns what was printed so far.
+func receiving(t *testing.T, environ []string, args ...string) (address string, out *written, end func() string) {
+	t.Helper()
+	out = &written{}
 	listen := "127.0.0.1:" + freePort(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan string, 1)
 	go func() {
-		var out, errs bytes.Buffer
+		var errs bytes.Buffer
 		code := Main(ctx, Process{Args: append([]string{"receive", "--listen", listen}, args...), Environ: environ,
-			Stdout: &out, Stderr: &errs}, Deps{})
-		done <- fmt.Sprintln("exit", code, out.String(), errs.String())
+			Stdout: out, Stderr: &errs}, Deps{})
+		done <- fmt.Sprintln("exit", code, out.b.String(), errs.String())
 	}()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
+	testkit.Await(t, func() error {
 		conn, err := net.Dial("tcp", listen)
-		if err == nil {
-			_ = conn.Close()
-			return listen, func() string { cancel(); return <-done }
+		if err != nil {
+			return err
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the receiver does not listen: %v", err)
-		}
-		runtime.Gosched()
-	}
+		return conn.Close()
+	})
+	return listen, out, func() string { cancel(); return <-done }
 }
 
 // The printed key is the receiver's own, and receive verifies with it.

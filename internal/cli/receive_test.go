@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"notifier/internal/sign"
+	"notifier/internal/testkit"
 )
 
 // attempt sends a callback and returns the status; 0 if no response came within the patience.
@@ -61,7 +62,7 @@ func TestReceiveFollowsScript(t *testing.T) {
 // A hanging callback does not delay the receiver's end.
 func TestReceiveEndsWhileACallbackHangs(t *testing.T) {
 	t.Parallel()
-	address, end := receivedWith(t, nil, "--then", "timeout")
+	address, out, end := receiving(t, nil, "--then", "timeout")
 	done := make(chan int, 1)
 	go func() {
 		res, err := http.Post("http://"+address, "", nil)
@@ -70,7 +71,7 @@ func TestReceiveEndsWhileACallbackHangs(t *testing.T) {
 		}
 		done <- 0
 	}()
-	time.Sleep(50 * time.Millisecond) // sleep: time for the callback to arrive
+	testkit.Until(t, "the callback is printed", func() bool { return out.has("attempt") })
 	from := time.Now()
 	contains(t, end(), "exit 0")
 	<-done
@@ -114,7 +115,7 @@ func TestReceivePrintsLatenessOfArrival(t *testing.T) {
 // Ctrl-C does not wait for --delay.
 func TestReceiveEndsDuringDelay(t *testing.T) {
 	t.Parallel()
-	address, end := receivedWith(t, nil, "--delay", "1h")
+	address, out, end := receiving(t, nil, "--delay", "1h")
 	done := make(chan error, 1)
 	go func() {
 		res, err := http.Post("http://"+address, "", nil)
@@ -123,7 +124,7 @@ func TestReceiveEndsDuringDelay(t *testing.T) {
 		}
 		done <- err
 	}()
-	time.Sleep(50 * time.Millisecond) // sleep: time for the callback to arrive
+	testkit.Until(t, "the callback is printed", func() bool { return out.has("attempt") })
 	contains(t, end(), "exit 0")
 	if err := <-done; err == nil {
 		t.Error("the callback was answered")

@@ -10,55 +10,6 @@ import (
 	"notifier/client"
 )
 
-func TestRecurCommand(t *testing.T) {
-	t.Parallel()
-	d := newTestCLI(t)
-	const key = "app1:orders:daily:books"
-	file := filepath.Join(t.TempDir(), "body.json")
-	if err := os.WriteFile(file, []byte(`{"a": [1]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	flags := []string{"--cron", "0 2 * * *", "--zone", "Asia/Shanghai", "--body", "@" + file, "--to", "https://shop.example/x"}
-	out, _ := d.run(0, append([]string{"recur", "create", key, "--dry-run"}, flags...)...)
-	contains(t, out, key+": valid; without --dry-run it would be stored\n", "T18:00:00Z", "02:00:00 Asia/Shanghai")
-	if n := strings.Count(out, "next "); n != 5 {
-		t.Errorf("%d ticks: %s", n, out)
-	}
-	d.run(1, "recur", "show", key)
-	out, _ = d.run(0, append([]string{"recur", "create", key}, flags...)...)
-	contains(t, out, key+": created\n", "T18:00:00Z")
-	out, _ = d.run(0, append([]string{"recur", "create", key}, flags...)...)
-	contains(t, out, "replaced, or unchanged")
-	out, _ = d.run(0, "recur", "list", "--prefix", "app1")
-	contains(t, out, key, "0 2 * * * Asia/Shanghai", "active")
-	out, _ = d.run(0, "recur", "show", key, "--json")
-	contains(t, out, `"a": [`)
-	out, _ = d.run(0, "recur", "pause", key)
-	contains(t, out, key+": paused\n")
-	out, _ = d.run(0, "recur", "next", key)
-	contains(t, out, "it is paused: notifier recur resume "+key)
-	out, _ = d.run(0, "recur", "run", key)
-	contains(t, out, key+"~", ": scheduled, due ")
-	out, _ = d.run(0, "get", key+"~1")
-	contains(t, out, "for the tick of")
-	out, _ = d.run(0, "recur", "resume", key)
-	contains(t, out, key+": resumed\n")
-	out, _ = d.run(0, "recur", "delete", key)
-	contains(t, out, key+": deleted\n")
-	d.run(1, "recur", "delete", key)
-	d.run(1, "recur", "run", key)
-	out, _ = d.run(0, "recur", "create", key, "--every", "15m", "--anchor", "2026-12-01T00:07:00Z", "--body-text", "x", "--to",
-		"https://shop.example/x")
-	contains(t, out, ":07:00Z", ":22:00Z")
-
-	for _, bad := range [][]string{{"create"}, {"create", key}, {"create", key, "--cron", "@daily", "--every", "1h"},
-		{"create", key, "--every", "1h", "--body", "{"}, {"create", key, "--every", "1h", "--body", "@/none"},
-		{"create", key, "--cron", "61 * * * *", "--to", "https://shop.example/x"}, {"create", key + "~1", "--every", "1h"},
-		{"create", key, "--cron", "@daily", "--zone", "Nowhere", "--to", "https://shop.example/x"}, {"show"}, {"next", key, key}} {
-		d.run(2, append([]string{"recur"}, bad...)...)
-	}
-}
-
 // An import of an export passes the tick of the last notice, which may be to come.
 func TestImportPassesTheLastTick(t *testing.T) {
 	t.Parallel()

@@ -58,24 +58,3 @@ func TestRedriveNamesExpiredNotices(t *testing.T) {
 	contains(t, errs, "want a later expires")
 	d.run(0, "redrive", n.Key, "--expires", "10m")
 }
-
-func TestResendAndPurge(t *testing.T) {
-	t.Parallel()
-	d := newTestCLI(t)
-	const key = "app1:jobs:t:1"
-	d.run(0, "schedule", key, "--delay", "1h")
-	_, errs := d.run(1, "resend", key)
-	contains(t, errs, "it is scheduled and was never delivered or dead; fire sends a scheduled notice now")
-	d.engine.Move(key, notice.Dead, notice.ReasonDNS)
-	out, _ := d.run(0, "resend", key)
-	contains(t, out, key+": resent, due")
-	out, _ = d.run(0, "resend", key)
-	contains(t, out, "already resent, now scheduled")
-	d.engine.Move(key, notice.Dead, notice.ReasonDNS)
-	out, _ = d.run(0, "purge", "--route", "jobs", "--dry-run")
-	contains(t, out, "Dry run: 1 dead letters of route jobs would be purged")
-	out, _ = d.run(0, "purge", "--route", "jobs", "--json")
-	contains(t, out, `"purged": 1`)
-	_, errs = d.run(2, "purge")
-	contains(t, errs, "want --route")
-}
