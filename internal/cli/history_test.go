@@ -322,3 +322,17 @@ func TestImportRestoresPendingNotices(t *testing.T) {
 	_, errs := d.run(1, "import", "-")
 	contains(t, errs, "due")
 }
+
+// The shares of a month are of the notices that were delivered or died.
+func TestReportCommand(t *testing.T) {
+	t.Parallel()
+	db, put := kept(t)
+	d := newTestCLI(t, func(o *api.Options) { o.History = db })
+	at := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
+	put("1", at, nil)
+	put("2", at, func(r *history.Row) { r.Outcome, r.Reason = notice.EndDead, notice.ReasonGone })
+	put("3", at, func(r *history.Row) { r.Outcome = notice.EndCancelled })
+	put("4", at, func(r *history.Row) { r.Outcome = notice.EndReplaced })
+	out, _ := d.run(0, "report", "--month", "2026-11")
+	contains(t, out, "NOTICES", "shop.example", " 4 ", "50.00 %")
+}

@@ -1,13 +1,13 @@
 package cli
 
 import (
-	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"notifier/client"
+	"notifier/internal/history"
 	"notifier/internal/notice"
 )
 
@@ -20,8 +20,9 @@ func (a *command) monthReport() *cobra.Command {
 		Long: `Counts the notices that were finalized in a month, from the history: acknowledged at the
 first attempt, within a minute, an hour and a day of the start of the first attempt, dead,
 and the median and the 99th percentile until the acknowledgement (at most 5 % off). Shares are of
-NOTICES, which include cancelled and replaced ones: --csv counts those separately. LATER
-counts further endings, after a redrive or a resend; no other column includes them.`,
+the notices that were delivered or died. NOTICES also includes cancelled and replaced ones,
+which --csv counts separately. LATER counts further endings, after a redrive or a resend; no
+other column includes them.`,
 		Example: `  notifier report --month 2026-11 --zone Asia/Shanghai
   notifier report --month 2026-11 --by route --prefix app1
   notifier report --month 2026-11 --csv > report.csv`,
@@ -67,12 +68,7 @@ func (a *command) sayMonthReport(r *client.MonthReport) {
 	}
 
 	line := func(name any, l *client.ReportLine) {
-		share := func(n int64) cell {
-			if l.Notices == 0 {
-				return cell{text: "-", right: true}
-			}
-			return cell{text: fmt.Sprintf("%.2f %%", 100*float64(n)/float64(l.Notices)), right: true}
-		}
+		share := func(n int64) cell { return cell{text: history.Share(n, l.Delivered, l.Dead, "-"), right: true} }
 		count := func(n int64) cell { return cell{text: strconv.FormatInt(n, 10), right: true} }
 		rows = append(rows, row(name, count(l.Notices), share(l.FirstAttempt), share(l.WithinMinute), share(l.WithinHour), share(l.WithinDay),
 			count(l.Dead), count(l.LaterEndings), latency(l.MedianMS), latency(l.P99MS)))

@@ -72,6 +72,15 @@ type Line struct {
 	bins                      map[int]int64
 }
 
+// Share returns n in percent of the notices that were delivered or died, because cancelled and replaced ones say nothing about
+// deliveries. It returns none if there are no such notices.
+func Share(n, delivered, dead int64, none string) string {
+	if delivered+dead == 0 {
+		return none
+	}
+	return fmt.Sprintf("%.2f %%", 100*float64(n)/float64(delivered+dead))
+}
+
 // add adds a number of entries.
 func (l *Line) add(what int, n int64) {
 	if what <= whatLater {

@@ -58,7 +58,8 @@ func (a *archive) MonthReport(_ context.Context, q history.ReportQuery) (*histor
 		if !keys.HasPrefix(row.Key, q.Prefix) {
 			continue
 		}
-		r.Lines = append(r.Lines, history.Line{Name: row.Host, Notices: 4, First: 3, Timed: 3, Median: 12 * time.Millisecond})
+		r.Lines = append(r.Lines, history.Line{Name: row.Host, Notices: 6, Delivered: 3, First: 3, Dead: 1, Cancelled: 2, Timed: 3,
+			Median: 12 * time.Millisecond})
 	}
 	return r, a.err
 }

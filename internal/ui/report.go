@@ -2,7 +2,6 @@ package ui
 
 import (
 	"cmp"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -99,12 +98,7 @@ func (p *Pages) fillReport(page *reportPage, r *history.Report) {
 }
 
 func reportLine(l *history.Line, name string) reportRow {
-	share := func(n int64) string {
-		if l.Notices == 0 {
-			return "–"
-		}
-		return fmt.Sprintf("%.2f %%", 100*float64(n)/float64(l.Notices))
-	}
+	share := func(n int64) string { return history.Share(n, l.Delivered, l.Dead, "–") }
 	row := reportRow{Name: name, Notices: l.Notices, Dead: l.Dead, Later: l.Later, First: share(l.First), Minute: share(l.InMinute),
 		Hour: share(l.InHour), Day: share(l.InDay), Median: plain("–"), P99: plain("–")}
 	if l.Timed > 0 {

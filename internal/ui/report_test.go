@@ -21,7 +21,7 @@ func TestReportPage(t *testing.T) {
 		q.Until.Sub(q.Since) != 720*time.Hour {
 		t.Errorf("%+v", q)
 	}
-	s.get("/ui/report.csv?month=2026-11").is(200).says("shop.example,4,0,3,")
+	s.get("/ui/report.csv?month=2026-11").is(200).says("shop.example,6,3,3,")
 	s.get("/ui/report?month=4711").is(200).says("Not a month")
 	s.get("/ui/report?by=host").is(200).says("Reports are by receiver, route or type")
 	s.as(ui.Visitor{Prefix: "app2"}).get("/ui/report.csv?prefix=app1").is(422)
