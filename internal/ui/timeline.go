@@ -109,7 +109,7 @@ func (p *Pages) steps(f *store.Found, c chronicle, content *mask.View, v Visitor
 		}
 
 		if list = append(list, dated(s, a.At)); c.endedUnseen(f, &a) {
-			list = append(list, moment{unseenEnd(&a, v), a.At, a.At.Add(a.Duration)})
+			list = append(list, unseenEnd(f, &a, v))
 		}
 	}
 
@@ -145,12 +145,18 @@ func (c *chronicle) endedUnseen(f *store.Found, a *notice.Attempt) bool {
 	return !slices.ContainsFunc(c.Ended, func(r history.Row) bool { return r.AttemptsMade == a.Number })
 }
 
-// unseenEnd is the end of a notice with an attempt, concluded from that attempt.
-func unseenEnd(a *notice.Attempt, v Visitor) step {
-	if a.Reason == "" {
-		return step{Title: say("Delivered"), Level: fine}
+// unseenEnd is the end of a notice with an attempt, concluded from that attempt. A notice whose expiry was changed may have died later,
+// because it had expired: then its record has neither the reason nor the time of its death.
+func unseenEnd(f *store.Found, a *notice.Attempt, v Visitor) moment {
+	end := a.At.Add(a.Duration)
+	switch {
+	case a.Reason == "":
+		return moment{step{Title: say("Delivered"), Level: fine}, a.At, end}
+	case f.FirstExpires > 0 || f.FirstExpires == notice.NoExpiry && f.Endings > 1:
+		return moment{step: step{Title: say("Dead"), Level: wrong}, place: a.At}
 	}
-	return step{Title: say("Dead: %s", v.reason(a.Reason)), Level: wrong}
+
+	return moment{step{Title: say("Dead: %s", v.reason(a.Reason)), Level: wrong}, a.At, end}
 }
 
 // endStep is the end of a notice.

@@ -80,3 +80,15 @@ func TestTimelineOfAnEntry(t *testing.T) {
 	}
 	s.get("/ui/notices/" + key).is(200).says("Delivered").saysNot("later")
 }
+
+// A letter that had expired did not die of its last attempt. Once it is redriven, its record does not say of what.
+func TestTimelineOfExpiredLetter(t *testing.T) {
+	s := newSite(t).as(ui.Visitor{})
+	const key, path = "app1:orders:paid:1", "/ui/notices/app1:orders:paid:1"
+	s.keep(key, notice.Content{URL: "https://shop.example/", ExpiresAfter: time.Hour}, 0)
+	s.engine.End(key, notice.RetryResult(notice.ReasonTimeout, ""))
+	s.engine.Move(key, notice.Dead, notice.ReasonExpired)
+	s.get(path).says("Dead: expired")
+	s.post(path+"/redrive", "expires", "2h").is(303)
+	s.get(path).says("Attempt 1", " Dead ", "Redriven, ladder restarted", "Attempt 2").saysNot("Dead: timeout")
+}
