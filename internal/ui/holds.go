@@ -60,9 +60,9 @@ func (f holdForm) concurrency() string {
 	return strconv.Itoa(f.Concurrency)
 }
 
-// holdsOf returns the pauses and limits that the visitor may change: those of a receiver, or all if it is empty. more
-// is the number of those left out.
-func (p *Pages) holdsOf(b *problems.Board, v Visitor, receiver string) (rows []holdRow, more int) {
+// holdsOf returns the pauses and limits that the visitor may change: those of a receiver, or all if it is empty. A pause by a rule
+// that is shown with one of the hosts is left out. more is the number of the others that are left out.
+func (p *Pages) holdsOf(b *problems.Board, v Visitor, receiver string, hosts []hostRow) (rows []holdRow, more int) {
 	if b.Holds == nil {
 		return nil, 0
 	}
@@ -84,7 +84,7 @@ func (p *Pages) holdsOf(b *problems.Board, v Visitor, receiver string) (rows []h
 	}
 
 	for _, row := range list.rows {
-		if row.Paused || row.Limited {
+		if (row.Paused || row.Limited) && !row.joins(hosts) {
 			rows = append(rows, *row)
 		}
 	}
@@ -120,6 +120,21 @@ func (l *holdList) row(r receivers.Receiver) *holdRow {
 	}
 
 	return l.by[r]
+}
+
+// joins adds a pause by a rule to the row of its receiver, and reports whether there is one. Such a receiver has failed, so a list has it
+// anyway.
+func (h *holdRow) joins(hosts []hostRow) bool {
+	if h.Rule == "" || h.Limited || h.Audience != "" {
+		return false
+	}
+
+	i := slices.IndexFunc(hosts, func(r hostRow) bool { return r.Host == h.Host && r.Prefix == h.Prefix })
+	if i >= 0 {
+		hosts[i].Ruled = h
+	}
+
+	return i >= 0
 }
 
 // addHold sets the pause and the limits that apply to a receiver of a route, whoever has set them.

@@ -69,6 +69,11 @@ func TestPagesNameTheRuleOfAPause(t *testing.T) {
 	for _, path := range []string{"/ui/", "/ui/receivers", "/ui/receivers/shop.example:443"} {
 		s.get(path).is(200).says("by rule ON_STATUS 401")
 	}
+	list := s.get("/ui/receivers").says("paused by rule ON_STATUS 401 0 held").saysNot("Paused and limited receivers")
+	if forms := list.forms("/ui/receivers/resume"); len(forms) != 1 || forms[0]["host"]+forms[0]["prefix"] != "shop.example:443app1:orders" {
+		t.Errorf("the list of receivers has the forms %v, want one that resumes the receiver", forms)
+	}
+	s.get("/ui/receivers?q=none").says("Paused and limited receivers", "by rule ON_STATUS 401") // the list does not have it
 	if err := s.engine.PauseReceiver(t.Context(), "me", receivers.Receiver{Prefix: "app1:orders", Host: "shop.example:443"}, time.Time{},
 		0); err != nil {
 		t.Fatal(err)

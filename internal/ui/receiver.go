@@ -69,7 +69,7 @@ func (p *Pages) showReceiver(w http.ResponseWriter, r *http.Request, v Visitor) 
 		page.Routes = append(page.Routes, row)
 	}
 
-	page.Holds, _ = p.holdsOf(b, v, name)
+	page.Holds, _ = p.holdsOf(b, v, name, nil)
 	page.Hold = holdForms(&page, v)
 	if len(page.Routes) == 0 && len(page.Holds) == 0 && page.Stale == nil {
 		return failure{http.StatusNotFound, say("No data for this receiver: it was not called in the last minutes, and did not fail within 48 " +

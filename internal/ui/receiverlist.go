@@ -36,7 +36,8 @@ type hostRow struct {
 	PausedBy         string // the rule; empty = a client
 	LimitRate        string
 	LimitConcurrency int
-	MayHold          bool // the visitor may pause and limit it
+	MayHold          bool     // the visitor may pause and limit it
+	Ruled            *holdRow // the pause by a rule that the table of pauses leaves out; nil = none
 
 	// Health is the health at the time At; zero without a failure within 48 hours. Since and Answer are
 	// set while the receiver fails.
@@ -98,7 +99,7 @@ func (p *Pages) showDestinations(w http.ResponseWriter, r *http.Request, _ Visit
 func (p *Pages) receiversOf(b *problems.Board, v Visitor, f receiverFilter) receiversPage {
 	out := receiversPage{receiverList: p.listOf(b, v, f), HostsAt: p.stamp(b.HealthAt), InstancesAt: p.stamp(b.InstancesAt)}
 	out.Stale, out.Missing = p.stale(b, v), silent(b, v)
-	if out.Holds, out.MoreHolds = p.holdsOf(b, v, ""); b.HoldsErr != nil {
+	if out.Holds, out.MoreHolds = p.holdsOf(b, v, "", out.Hosts); b.HoldsErr != nil {
 		out.HoldsWrong = say("The paused receivers are unknown or outdated: %s", p.failure(context.Background(), b.HoldsErr).text)
 	}
 
