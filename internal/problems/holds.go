@@ -82,6 +82,17 @@ func (b *Board) Paused(wanted func(prefix string) bool) (list []*receivers.Pause
 	return list
 }
 
+// Stopped reports whether a receiver of a route gets no attempt until it is resumed. Then the times of its next attempts are only those
+// at which the pause is looked at again.
+func (b *Board) Stopped(prefix, host string) bool {
+	if b.Holds == nil {
+		return false
+	}
+
+	p := b.Holds.Held(prefix+":x", host, "", b.At)
+	return p != nil && p.Until.IsZero()
+}
+
 // HeldBy returns how many notices pauses hold, and whether all were counted.
 func (b *Board) HeldBy(list []*receivers.Pause) (sum int64, counted bool) {
 	for _, p := range list {

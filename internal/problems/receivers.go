@@ -222,7 +222,10 @@ func (f *finder) alone(r *receiver) {
 			facts = append(facts, say("counted %s", Until(r.counted.Sub(f.b.HealthAt))))
 		}
 
-		if !r.Next.IsZero() {
+		switch {
+		case f.b.Stopped(r.prefix, r.Name):
+			facts = append(facts, say("next attempt when it resumes"))
+		case !r.Next.IsZero():
 			facts = append(facts, say("next attempt %s", f.moment(r.Next)))
 		}
 	}

@@ -36,14 +36,16 @@ func TestPausedReceiverThatFails(t *testing.T) {
 	s := newSite(t)
 	now := time.Now().UTC()
 	s.health = &physician{routes: []receivers.RouteHealth{{Prefix: "app1:orders", Counted: now, Receivers: []receivers.Health{
-		{Name: "shop.example:443", Since: now.Add(-time.Hour), Failures: 9, LastAttempt: now, Status: 500, Reason: "status_5xx", Waiting: 2},
+		{Name: "shop.example:443", Since: now.Add(-time.Hour), Failures: 9, LastAttempt: now, Status: 500, Reason: "status_5xx", Waiting: 2,
+			Next: now.Add(time.Hour)},
 		{Name: "other.example:443", Since: now.Add(-time.Hour), Failures: 9, LastAttempt: now, Status: 500, Reason: "status_5xx"}}}}}
 	s = s.as(ui.Visitor{})
 	if err := s.engine.PauseReceiver(t.Context(), "me", receivers.Receiver{Host: "shop.example"}, time.Time{}, 0); err != nil {
 		t.Fatal(err)
 	}
-	s.get("/ui/").is(200).says("1 receiver paused", "shop.example: failing since", "other.example: failing since")
-	s.get("/ui/receivers/shop.example:443").is(200).says("paused", "failing", "HTTP 500, 9 in a row")
+	s.get("/ui/").is(200).says("1 receiver paused", "shop.example: failing since", "2 waiting · next attempt when it resumes",
+		"other.example: failing since")
+	s.get("/ui/receivers/shop.example:443").is(200).says("paused", "failing", "HTTP 500, 9 in a row", "2 · next attempt when it resumes")
 	for _, state := range []string{"failing", "paused"} {
 		s.get("/ui/receivers?state=" + state).is(200).says("shop.example:443 orders failing")
 	}
@@ -51,7 +53,7 @@ func TestPausedReceiverThatFails(t *testing.T) {
 	if _, err := s.engine.ResumeReceiver(t.Context(), receivers.Receiver{Host: "shop.example"}, 0); err != nil {
 		t.Fatal(err)
 	}
-	s.as(ui.Visitor{}).get("/ui/").is(200).says("shop.example: failing since").saysNot("receiver paused")
+	s.as(ui.Visitor{}).get("/ui/").is(200).says("shop.example: failing since", "next attempt ").saysNot("receiver paused", "when it resumes")
 }
 
 // The pages name the rule that has paused a receiver, in the list, on its page and on Now. A pause of a client names none.

@@ -36,6 +36,7 @@ type receiverOfRoute struct {
 	LastAttempt stamp
 	LastAnswer  text
 	Next        stamp // attempt of a waiting notice
+	Stopped     bool  // no attempt is made until the receiver is resumed
 	Counted     stamp // when the waiting notices were counted
 	Dead        text
 	DayWrong    text
@@ -108,7 +109,7 @@ func (p *Pages) receiverOfRoute(ctx context.Context, b *problems.Board, h hostRo
 	x := &h.Health
 	row := receiverOfRoute{hostRow: h, Anchor: anchor("route-" + h.Prefix), LastSuccess: p.stamp(x.LastSuccess),
 		LastAttempt: p.stamp(x.LastAttempt), Next: p.stamp(x.Next), NoSuccess: text(problems.NoSuccess(x, b.At))}
-	if x.Next.Before(b.At) { // the attempt has started since the count
+	if row.Stopped = b.Stopped(h.Prefix, h.Host); x.Next.Before(b.At) { // the attempt has started since the count
 		row.Next = stamp{}
 	}
 
