@@ -111,7 +111,7 @@ func (a *api) makeJob(w http.ResponseWriter, r *http.Request, at site) error {
 		}
 
 		v := a.viewJob(&x)
-		v.Claimed, v.Found, v.Complete = plan.InFlight, &plan.Found, &plan.Complete
+		v.Claimed, v.Refused, v.Found, v.Complete = plan.InFlight, plan.Refused, &plan.Found, &plan.Complete
 		return writeJSON(w, http.StatusOK, v)
 	}
 

@@ -122,7 +122,7 @@ func (a *command) agrees(question string) bool {
 
 // planned says how many notices a job would change.
 func planned(x *client.Job) string {
-	text := notice.Count(x.Found-x.Claimed, "notice")
+	text := notice.Count(x.Found-x.Claimed-x.Refused, "notice")
 	if !x.Complete {
 		text = "more than " + text + " (not all were read within 5 seconds)"
 	}
@@ -142,11 +142,11 @@ func (a *command) sayJobPlan(x *client.Job) error {
 
 func (a *command) sayClaimed(x *client.Job) {
 	if x.Claimed > 0 {
-		a.say("%s in flight stay\n", notice.Count(x.Claimed, "notice"))
+		a.say("not changed, in flight: %s\n", notice.Count(x.Claimed, "notice"))
 	}
 
 	if x.Refused > 0 {
-		a.say("%s have expired and stay dead letters\n", notice.Count(x.Refused, "notice"))
+		a.say("not changed, expired: %s\n", notice.Count(x.Refused, "notice"))
 	}
 }
 

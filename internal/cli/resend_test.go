@@ -54,6 +54,8 @@ func TestRedriveNamesExpiredNotices(t *testing.T) {
 	out, errs := d.run(0, "redrive", "--route", "jobs")
 	contains(t, out, "0 of 1 dead letters of route jobs redriven")
 	contains(t, errs, "notifier redrive KEY --expires 10m redrives an expired one")
+	out, _ = d.run(0, "redrive", "--route", "jobs", "--job", "--dry-run")
+	contains(t, out, "redrive would change 0 notices at 100/s", "not changed, expired: 1 notice\n")
 	_, errs = d.run(2, "redrive", n.Key)
 	contains(t, errs, "want a later expires")
 	d.run(0, "redrive", n.Key, "--expires", "10m")

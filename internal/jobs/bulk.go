@@ -76,8 +76,12 @@ func (v visitor) selects(f *store.Found, sum *visited) (seen rewrite, ok bool) {
 	}
 
 	sum.matched++
-	if f.State == notice.Claimed {
+	switch {
+	case f.State == notice.Claimed:
 		sum.claimed++
+		return seen, false
+	case r.Kind == KindRedrive && f.Expired(r.Made): // the script refuses those that expire later
+		sum.refused++
 		return seen, false
 	}
 

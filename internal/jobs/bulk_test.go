@@ -231,3 +231,36 @@ func (r *resting) keep(context.Context) (bool, error) {
 	r.kept++
 	return r.kept < r.stopsAt, nil
 }
+
+// A redrive leaves the dead letters that had expired when it began, and so does its dry run.
+func TestRedriveLeavesExpiredLetters(t *testing.T) {
+	t.Parallel()
+	w := newRedirectWorld(t, 1)
+	for i := range 2 {
+		w.put(i, address(i))
+	}
+	if _, err := w.s.Schedule(t.Context(), keys.Partition{Prefix: prefix}, []store.Request{{Key: key(2), Delay: time.Hour,
+		Content: notice.Content{URL: address(2), ExpiresAfter: time.Minute}}}); err != nil {
+		t.Fatal(err)
+	}
+	w.kill(0)
+	w.kill(2)
+	now, err := w.s.Wire().Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Job{ID: NewID(KindRedrive), Kind: KindRedrive, Rule: Rule{Prefix: "app1"}, State: Running, Made: now.Add(2 * time.Hour)}
+	plan, err := PlanJob(t.Context(), w.s, w.routes, r, time.Minute)
+	if err != nil || plan != (JobPlan{Found: 2, Refused: 1, Complete: true}) {
+		t.Errorf("%+v, %v", plan, err)
+	}
+	if err := w.s.Add(t.Context(), r, MaxJobs); err != nil {
+		t.Fatal(err)
+	}
+	if !drive(t.Context(), w.driver()) {
+		t.Fatal("not driven")
+	}
+	if got := w.read(r.ID); got.State != Done || got.Redirected != 1 || got.Refused != 1 || w.states(3) != "ssd" {
+		t.Errorf("%+v, %s", got, w.states(3))
+	}
+}
