@@ -335,4 +335,8 @@ func TestReportCommand(t *testing.T) {
 	put("4", at, func(r *history.Row) { r.Outcome = notice.EndReplaced })
 	out, _ := d.run(0, "report", "--month", "2026-11")
 	contains(t, out, "NOTICES", "shop.example", " 4 ", "50.00 %")
+	for _, command := range [][]string{{"report"}, {"search", "x"}} {
+		_, errs := d.run(2, append(command, "--csv", "--json")...)
+		contains(t, errs, "--csv and --json exclude each other: want --csv or --json")
+	}
 }

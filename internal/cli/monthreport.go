@@ -56,7 +56,8 @@ other column includes them.`,
 	f.StringVar(&q.Prefix, "prefix", "", "only keys under app, app:module or app:module:type")
 	f.IntVar(&q.Limit, "limit", 0, "lines, 1 to 1000 (default 100)")
 	f.BoolVar(&csv, "csv", false, "print all lines as CSV")
-	return a.withJSON(c)
+	a.either(a.withJSON(c), false, "csv", "json")
+	return c
 }
 
 // sayMonthReport prints a line for each group, and the total.

@@ -64,7 +64,8 @@ the history; a notice that both have is in the first one. Write -- before a word
 	f.StringVar(&q.Redis, "redis-cursor", "", "continue the section of Redis")
 	f.StringVar(&q.History, "history-cursor", "", "continue the section of the history")
 	f.BoolVar(&csv, "csv", false, "print up to 100,000 notices as CSV")
-	return a.withJSON(c)
+	a.either(a.withJSON(c), false, "csv", "json")
+	return c
 }
 
 // saySearch prints both sections.
