@@ -100,18 +100,15 @@ func wrongSecret(f alarm.Format, secret string) string {
 
 // alarm reads the address for what Redis cannot carry.
 func (r *reader) alarm(raw *serviceVars) *route.Route {
-	f, err := alarm.Parse(raw.AlarmFormat)
-	if err != nil {
-		r.add(Prefix+"ALARM_FORMAT", raw.AlarmFormat, err.Error())
-		return nil
-	}
-
-	if text := wrongSecret(f, raw.AlarmSecret); text != "" {
+	f, wrong := alarm.Parse(raw.AlarmFormat)
+	if wrong != nil {
+		r.add(Prefix+"ALARM_FORMAT", raw.AlarmFormat, wrong.Error())
+	} else if text := wrongSecret(f, raw.AlarmSecret); text != "" {
 		r.add(Prefix+"ALARM_SECRET", "", text)
 	}
 
 	if raw.AlarmURL == "" {
-		if (f != alarm.JSON || raw.AlarmSecret != "") && !r.errs.Of(Prefix+"ALARM_URL") {
+		if wrong == nil && (f != alarm.JSON || raw.AlarmSecret != "") && !r.errs.Of(Prefix+"ALARM_URL") {
 			r.add(Prefix+"ALARM_URL", "", "is missing; want the address that gets the messages, or remove ALARM_FORMAT and ALARM_SECRET")
 		}
 		return nil

@@ -124,6 +124,11 @@ func TestWrongFormatIsNamed(t *testing.T) {
 			t.Errorf("want one problem with %q, have\n%v", want, err)
 		}
 	}
+	_, err := load(team("ALARM_URL=hidden", "ALARM_FORMAT=x"))
+	if err == nil || !strings.Contains(err.Error(), "NOTIFIER_ALARM_FORMAT=") ||
+		!strings.Contains(err.Error(), "NOTIFIER_ALARM_URL: (not shown") {
+		t.Errorf("want the format and the address, have\n%v", err)
+	}
 }
 
 func TestAlarmIsRoute(t *testing.T) {
