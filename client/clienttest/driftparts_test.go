@@ -134,7 +134,8 @@ func recurring(w *world) {
 	w.note("delete again", nil, w.c.DeleteRecurrence(ctx, key))
 	put("goes on with its number", r)
 	for i, wrong := range []client.RecurrenceRequest{{Key: key + "~1", Every: time.Hour}, {Key: key}, {Key: key, Every: time.Millisecond},
-		{Key: key, Every: time.Hour}, {Key: "other:hook:a:b", Every: time.Hour}} {
+		{Key: key, Every: time.Hour}, {Key: "other:hook:a:b", Every: time.Hour},
+		{Key: key, Every: time.Hour, URL: w.shop, Until: time.Unix(1e9, 0)}} {
 		put(fmt.Sprint("wrong ", i), wrong)
 	}
 }

@@ -80,6 +80,10 @@ func (s *Service) readRecurrence(key string, body []byte) (*recurrence, *problem
 		r.Every = spell(x.every)
 	}
 
+	if p := s.checkUntil(r); p != nil {
+		return nil, p
+	}
+
 	maps.DeleteFunc(m, func(name string, _ json.RawMessage) bool { return own[name] != nil })
 	m["key"], _ = json.Marshal(key)
 	rest, _ := json.Marshal(m) // of decoded members
@@ -94,6 +98,16 @@ func (s *Service) readRecurrence(key string, body []byte) (*recurrence, *problem
 	x.content, x.route = q.content, s.routeOf(key)
 	r.Route = x.route.Name
 	return x, nil
+}
+
+// checkUntil refuses an end that has passed, unless the recurring notice has it already or comes from another service.
+func (s *Service) checkUntil(r *client.Recurrence) *problem {
+	old := s.recurring[r.Key]
+	if r.Until.IsZero() || !r.Until.Before(s.now) || r.Number > 0 || old != nil && old.shown.Until.Equal(r.Until) {
+		return nil
+	}
+
+	return wrongField("body.until", "has passed; want a later time, or leave it out")
 }
 
 // view returns the recurring notice as the API shows it. The next ticks are those of an interval without an anchor.

@@ -171,6 +171,7 @@ func TestRecurrenceRefusalsNameTheField(t *testing.T) {
 		{"app1:jobs:daily:books", `{"every":"1h","overlap":"wait"}`, "body.overlap", "ORDER=id"},
 		{"app1:jobs:daily:books", `{"every":"1h","expires":"2030-01-01T00:00:00Z"}`, "body.expires", "duration"},
 		{"app1:jobs:daily:books", `{"every":"1h","from":"2030-01-01T00:00:00Z","until":"2029-01-01T00:00:00Z"}`, "body.until", "is not after from"},
+		{"app1:jobs:daily:books", `{"every":"1h","until":"2020-01-01T00:00:00Z"}`, "body.until", "is before the next tick"},
 		{"app1:jobs:daily:books", `{"every":"1h","url":"https://shop.example"}`, "body.url", ""},
 		{"app1:jobs:daily:books", `{"every":"1h","body":1,"body_text":"2"}`, "body.body_text", "give one of them"},
 		{"app1:jobs:daily:books", `{"every":"1h","key":"x"}`, "body.key", "no such field"},

@@ -57,3 +57,10 @@ func TestImportOfRecurringNotices(t *testing.T) {
 	_, said = to.run(1, "import", file)
 	contains(t, said, file+":1: "+keyed[0]+": headers: the value of authorization was not exported")
 }
+
+func TestRecurCreateNamesPassedEnd(t *testing.T) {
+	t.Parallel()
+	_, errs := newTestCLI(t).run(2, "recur", "create", "app1:orders:daily:books", "--every", "1h", "--until", "2020-01-01T00:00:00Z", "--to",
+		"https://shop.example/x")
+	contains(t, errs, "--until is before the next tick")
+}

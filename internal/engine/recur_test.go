@@ -117,6 +117,12 @@ func TestDefinitionsMustFitTheirRoute(t *testing.T) {
 		{"retry", func(d *recur.Definition) { d.Content.Ladder = notice.Ladder{-time.Hour} }},
 		{"times", func(d *recur.Definition) { d.Times = -1 }},
 		{"until", func(d *recur.Definition) { d.From, d.Until = time.Now(), time.Now().Add(-time.Hour) }},
+		{"until", func(d *recur.Definition) { d.Until = time.Now().Add(-time.Hour) }},
+		{"until", func(d *recur.Definition) { // there is no tick between them
+			d.Spec.Anchor = time.Time{}
+			d.From = time.Date(2190, 1, 1, 0, 10, 0, 0, time.UTC)
+			d.Until = d.From.Add(time.Minute)
+		}},
 	} {
 		d := every("app1:a:b:n", time.Hour)
 		c.edit(&d)
@@ -129,6 +135,25 @@ func TestDefinitionsMustFitTheirRoute(t *testing.T) {
 
 	if _, _, err := w.Recurrences().Put(t.Context(), every("app9:a:b:n", time.Hour)); !errors.Is(err, store.ErrUnrouted) {
 		t.Errorf("without a route: %v", err)
+	}
+}
+
+// The end of a definition that was stored may have passed: one from another service, and the same one again.
+func TestStoredDefinitionMayBeOver(t *testing.T) {
+	t.Parallel()
+	w := start(t, testkit.SharedRedis(t), newGot(10), nil, testRoute("r", "app1"))
+	d := every("app1:a:b:n", time.Hour)
+	d.Until, d.MinNumber = time.Now().Add(-time.Hour), 3
+	if _, _, err := w.Recurrences().Put(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	d.MinNumber, d.Content.Body = 0, []byte("other")
+	if _, _, err := w.Recurrences().Put(t.Context(), d); err != nil {
+		t.Errorf("a change after the end: %v", err)
+	}
+	d.Until = d.Until.Add(time.Minute)
+	if _, _, err := w.Recurrences().Put(t.Context(), d); !errors.Is(err, notice.ErrInvalid) {
+		t.Errorf("another end that has passed: %v", err)
 	}
 }
 

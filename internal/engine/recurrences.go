@@ -53,7 +53,39 @@ func (r *Recurrences) Check(ctx context.Context, d *recur.Definition) ([]recur.F
 		add(m.Field, m.Text)
 	}
 
+	if !d.Until.IsZero() && len(faults) == 0 {
+		over, err := r.over(ctx, d)
+		if err != nil {
+			return faults, err
+		}
+
+		if over {
+			add("until", "is before the next tick, so there would be no notice; want a later time, or leave it out")
+		}
+	}
+
 	return faults, nil
+}
+
+// over reports whether a definition has no more ticks, although it is new: it does not come from another service, and does not repeat
+// the end of the stored one.
+func (r *Recurrences) over(ctx context.Context, d *recur.Definition) (bool, error) {
+	now, err := r.e.store.Wire().Now(ctx)
+	if err != nil || d.MinNumber > 0 {
+		return false, err
+	}
+
+	next, err := d.Upcoming(now, 1)
+	if err != nil || len(next) > 0 {
+		return false, err
+	}
+
+	was, err := r.Get(ctx, d.Key)
+	if errors.Is(err, store.ErrNotDefined) {
+		return true, nil
+	}
+
+	return was.Until.UnixMilli() != d.Until.UnixMilli(), err
 }
 
 // Put stores a definition, in place of the one of the same key if there is one. created reports whether there was none. An

@@ -171,7 +171,7 @@ func TestRecurrencesAreShownInPages(t *testing.T) {
 func TestRecurrencesWithFaults(t *testing.T) {
 	s := newSite(t)
 	d := hourly("app1:orders:t:over")
-	d.From, d.Until = time.Unix(1, 0), time.Unix(9000, 0)
+	d.From, d.Until, d.MinNumber = time.Unix(1, 0), time.Unix(9000, 0), 1 // from another service
 	s.define(d)
 	s.get("/ui/recurrences").is(200).says("app1:orders:t:over no more ticks")
 	s.recurrences = changing{s.recurrences}
