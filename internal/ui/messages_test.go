@@ -41,7 +41,8 @@ func TestMessagesAreComplete(t *testing.T) {
 		}
 	}
 	for _, message := range slices.Sorted(maps.Keys(chinese.texts)) {
-		if !used[message] && !strings.HasPrefix(message, findingMark) { // TestFindingsAreTranslated
+		matched := strings.HasPrefix(message, findingMark) || strings.HasPrefix(message, faultMark) // other tests check those
+		if !used[message] && !matched {
 			t.Errorf("nothing uses the message %q", message)
 		}
 	}

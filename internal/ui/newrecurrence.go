@@ -194,7 +194,8 @@ func (d *newRecurrencePage) add(faults []recur.Fault) {
 		}
 
 		if d.Wrong[name] == nil {
-			d.Wrong[name] = say("Not accepted: %s", strings.TrimPrefix(f.Err.Error(), notice.ErrInvalid.Error()+": "))
+			why, _ := matched(strings.TrimPrefix(f.Err.Error(), notice.ErrInvalid.Error()+": "), faultPatterns())
+			d.Wrong[name] = say("Not accepted: %s", why)
 		}
 	}
 }
