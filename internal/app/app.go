@@ -23,7 +23,6 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
 	"notifier/internal/problems"
-	"notifier/internal/receivers"
 	"notifier/internal/route"
 	"notifier/internal/telemetry"
 	"notifier/internal/testcall"
@@ -142,16 +141,14 @@ func (p *Process) newEngine() {
 
 	space := keys.Space{Namespace: c.Namespace, Shards: c.Shards}
 	taps := tracing.NewPublisher(tracing.PublisherOptions{Mask: c.UIMask, Observer: p.metrics, Logger: o.Logger})
-	names, owners := []string{}, []receivers.Owner{}
+	names := []string{}
 	for _, x := range c.Clients {
 		names = append(names, x.Name)
-		if x.Role.Includes(auth.Produce) {
-			owners = append(owners, receivers.Owner{Name: x.Name, Prefix: x.Prefix})
-		}
 	}
 
 	e := engine.Options{
-		Conn: p.conn, Space: space, Routes: p.table, Clients: names, Owners: owners, ConfigureRedis: c.ConfigureRedis, MakeKey: len(c.Key) == 0,
+		Conn: p.conn, Space: space, Routes: p.table, Clients: names, Owners: c.Owners(), ConfigureRedis: c.ConfigureRedis,
+		MakeKey: len(c.Key) == 0,
 		Handler: engine.Handlers(p.conn, space, p.calls, taps, o.Log), Taps: taps, Hosts: hosts{p.calls}, Messages: p.calls,
 		Instance: c.Instance, Version: o.Version, Takeover: c.Takeover, Limits: c.Limits,
 		Concurrency: c.Concurrency, Grace: c.Grace, Drain: c.ShutdownTimeout, MaxBody: c.MaxBody,

@@ -16,6 +16,7 @@ import (
 	"notifier/internal/auth"
 	"notifier/internal/mask"
 	"notifier/internal/notice"
+	"notifier/internal/receivers"
 	"notifier/internal/route"
 	"notifier/internal/wire"
 )
@@ -138,6 +139,18 @@ type Client struct {
 	Prefix string // scope of its keys; empty = all keys
 	Role   auth.Role
 	Rate   float64 // requests a second
+}
+
+// Owners returns the clients that schedule notices.
+func (c *Config) Owners() []receivers.Owner {
+	list := []receivers.Owner{}
+	for _, x := range c.Clients {
+		if x.Role.Includes(auth.Produce) {
+			list = append(list, receivers.Owner{Name: x.Name, Prefix: x.Prefix})
+		}
+	}
+
+	return list
 }
 
 // Load reads and checks the configuration of the service. lookup returns the value of an environment variable. environ

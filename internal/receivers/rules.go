@@ -49,6 +49,11 @@ func (h *Holds) Ruled(r *route.Route, n *notice.Notice, host string) (x Receiver
 	return x, o.Name
 }
 
+// Unowned reports whether a pause by a rule of a route holds no notices, because no client has its prefix any more: see Ruled.
+func (h *Holds) Unowned(r *route.Route, p *Pause) bool {
+	return p.Prefix != r.Prefix && h.owner(p.Prefix).Prefix != p.Prefix
+}
+
 // owner returns the client with the longest prefix that is that of a key, or of another prefix.
 func (h *Holds) owner(key string) (owner Owner) {
 	longest := -1
