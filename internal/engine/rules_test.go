@@ -205,7 +205,7 @@ func TestRulePauseCountsInTheClientsShare(t *testing.T) {
 	}
 }
 
-// Of two instances, each with three such answers, one pauses the receiver, and the hook gets one notice of it.
+// Of two instances, each with three such answers, one pauses the receiver, and the hook gets one notice of it, and one of its resume.
 func TestHookLearnsOnceOfPauseByRule(t *testing.T) {
 	t.Parallel()
 	srv, a := testkit.SharedRedis(t), newAnswering(map[string]int{"down.example:443": 401})
@@ -237,6 +237,20 @@ func TestHookLearnsOnceOfPauseByRule(t *testing.T) {
 	}
 	if n := a.times(told); n != 1 {
 		t.Errorf("the hook was called %d times", n)
+	}
+	a.set("down.example:443", 0)
+	if done, err := y.ResumeReceiver(t.Context(), receivers.Receiver{Prefix: "app1", Host: "down.example:443"}, 0); err != nil || !done {
+		t.Fatal(done, err)
+	}
+	ended := "ops:dead:dead:" + o.ID("host/down.example:443/app1", "resumed")
+	f = x.until(t, ended, notice.Delivered)
+	for _, want := range []string{`"event":"resumed","route":"r","receiver":"down.example:443"`, `"paused_at":"`, `"resumed_at":"`} {
+		if !strings.Contains(string(f.Body), want) {
+			t.Errorf("%s, want %s", f.Body, want)
+		}
+	}
+	if n := a.times(ended); n != 1 {
+		t.Errorf("the hook was called %d times of the resume", n)
 	}
 	list, err := x.Audited(t.Context(), audit.Range{}, 100)
 	list = slices.DeleteFunc(list, func(e audit.Entry) bool { return e.Action == audit.Settings })

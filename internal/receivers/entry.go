@@ -45,7 +45,7 @@ type Pause struct {
 	// pause began at Since, and holds only the notices that [Holds.Ruled] assigns to its receiver.
 	Rule  string
 	Since time.Time
-	// Told means that the hook of the route has a notice of the pause.
+	// Told means that the hook of the route has a notice of the pause, but none of its end.
 	Told bool
 	// Probe is the key of the notice that is called next in spite of the pause, if it was created at Made, its next attempt has
 	// the number Attempt, and it was deferred Locked times since the last one; it was chosen at Probed.

@@ -198,8 +198,7 @@ func (h *Holds) stored(ctx context.Context, r Receiver) (p *Pause, text string, 
 
 // end ends a pause, and spreads its held notices over a duration. It reports false if the pause has changed since it was read.
 func (h *Holds) end(ctx context.Context, p *Pause, over time.Duration) (bool, error) {
-	resumed := value{Over: over.Milliseconds(), Resumed: 1, Rule: p.Rule}
-	return h.layout.SetReceiver(ctx, store.ReceiverChange{Field: p.String(), Value: resumed.text(), Expected: p.text})
+	return h.layout.SetReceiver(ctx, store.ReceiverChange{Field: p.String(), Value: p.resumed(over, p.Told), Expected: p.text})
 }
 
 // SetLimit sets the limits of a host. If both are 0, it removes them.

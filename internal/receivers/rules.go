@@ -83,7 +83,7 @@ func (h *Holds) PauseByRule(ctx context.Context, by Author, r Receiver, rule str
 		Client: by.Client, Most: by.Most})
 }
 
-// RuledBy returns the pauses at present by the rules of a route.
+// RuledBy returns the pauses by the rules of a route: those at present, and those that are being released.
 func (h *Holds) RuledBy(ctx context.Context, routes *route.Table, r *route.Route) (list []*Pause, err error) {
 	t, err := h.Read(ctx)
 	if err != nil {
@@ -91,7 +91,7 @@ func (h *Holds) RuledBy(ctx context.Context, routes *route.Table, r *route.Route
 	}
 
 	for _, p := range t.Pauses() {
-		if p.Rule != "" && !p.Resumed && routes.Above(p.Prefix) == r {
+		if p.Rule != "" && routes.Above(p.Prefix) == r {
 			list = append(list, p)
 		}
 	}
@@ -99,12 +99,27 @@ func (h *Holds) RuledBy(ctx context.Context, routes *route.Table, r *route.Route
 	return list, nil
 }
 
-// Tell stores that the hook of the route has a notice of a pause, unless the pause has changed.
+// Tell stores that the hook of the route has a notice of a pause, or of its end, unless the pause has changed.
 func (h *Holds) Tell(ctx context.Context, p *Pause) error {
 	v := p.value()
 	v.Told = 1
-	_, err := h.layout.SetReceiver(ctx, store.ReceiverChange{Field: p.String(), Value: v.text(), Expected: p.text})
+	text := v.text()
+	if p.Resumed {
+		text = p.resumed(p.Over, false)
+	}
+
+	_, err := h.layout.SetReceiver(ctx, store.ReceiverChange{Field: p.String(), Value: text, Expected: p.text})
 	return err
+}
+
+// resumed returns the stored form of a pause that has ended. told keeps for the hook what pause that was.
+func (p *Pause) resumed(over time.Duration, told bool) string {
+	v := value{Over: over.Milliseconds(), Resumed: 1, Rule: p.Rule}
+	if told {
+		v.Told, v.Since = 1, p.Since.UnixMilli()
+	}
+
+	return v.text()
 }
 
 // value returns the stored form of a pause by rule.

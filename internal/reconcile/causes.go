@@ -255,6 +255,7 @@ func (h *Hooks) due(ctx context.Context, rt *route.Route, reason string, c *caus
 		return dueOf(c, m, alarm.DownEnded, err)
 	case reasonPaused:
 		list, err := h.o.Pauses.RuledBy(ctx, h.o.Routes, rt)
+		list = slices.DeleteFunc(list, func(p *receivers.Pause) bool { return p.Resumed })
 		m.Event, m.Count = alarm.Paused, int64(len(list))
 		m, ended, err = dueOf(c, m, alarm.PausedEnded, err)
 		if m != nil && !ended {

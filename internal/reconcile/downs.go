@@ -21,9 +21,10 @@ type HealthStore interface {
 
 // The events of a hook.
 const (
-	eventDown   = "down"
-	eventUp     = "up"
-	eventPaused = "paused"
+	eventDown    = "down"
+	eventUp      = "up"
+	eventPaused  = "paused"
+	eventResumed = "resumed"
 )
 
 // downs schedules the notices about receivers: `down` when one has failed for the duration ON_DOWN of its route, and

@@ -12,13 +12,13 @@ import (
 
 // Pauses has the pauses that rules have made. *[receivers.Holds] is one.
 type Pauses interface {
-	// RuledBy returns the pauses at present by the rules of a route.
+	// RuledBy returns the pauses by the rules of a route: those at present, and those that are being released.
 	RuledBy(ctx context.Context, routes *route.Table, r *route.Route) ([]*receivers.Pause, error)
-	// Tell stores that the hook has a notice of a pause, unless the pause has changed.
+	// Tell stores that the hook has a notice of a pause, or of its end, unless the pause has changed.
 	Tell(ctx context.Context, p *receivers.Pause) error
 }
 
-// routePauses schedules the notices about receivers that rules of a route have paused.
+// routePauses schedules the notices about receivers that rules of a route have paused, and about those that are resumed.
 func (h *Hooks) routePauses(ctx context.Context, r *route.Route) error {
 	if h.o.Pauses == nil || !r.Rules() {
 		return nil
@@ -27,7 +27,7 @@ func (h *Hooks) routePauses(ctx context.Context, r *route.Route) error {
 	list, err := h.o.Pauses.RuledBy(ctx, h.o.Routes, r)
 	failed := []error{err}
 	for _, p := range list {
-		if p.Told {
+		if p.Told != p.Resumed {
 			continue
 		}
 
@@ -42,29 +42,38 @@ func (h *Hooks) routePauses(ctx context.Context, r *route.Route) error {
 	return errors.Join(failed...)
 }
 
-// pauseFacts is the body of a hook's notice about a receiver that was paused by rule.
+// pauseFacts is the body of a hook's notice about a receiver that was paused by rule, or is resumed.
 type pauseFacts struct {
-	Event    string `json:"event"`
-	Route    string `json:"route"`
-	Receiver string `json:"receiver"`
-	Audience string `json:"audience,omitempty"`
-	Prefix   string `json:"prefix"`
-	Rule     string `json:"rule"`
-	PausedAt string `json:"paused_at"`
+	Event     string `json:"event"`
+	Route     string `json:"route"`
+	Receiver  string `json:"receiver"`
+	Audience  string `json:"audience,omitempty"`
+	Prefix    string `json:"prefix"`
+	Rule      string `json:"rule"`
+	PausedAt  string `json:"paused_at"`
+	ResumedAt string `json:"resumed_at,omitempty"`
 }
 
-// tellPause schedules the notice of a pause. It reports false if another instance has to.
+// tellPause schedules the notice of a pause, or of its end. It reports false if another instance has to.
 func (h *Hooks) tellPause(ctx context.Context, r *route.Route, p *receivers.Pause) (bool, error) {
-	if r.OnDead.Robot != nil {
+	switch {
+	case r.OnDead.Robot != nil && p.Resumed: // the end of all pauses is a message of the cause
+		return true, nil
+	case r.OnDead.Robot != nil:
 		return h.note(ctx, r.OnDead.Prefix, causeName(r.Name, reasonPaused), cause{Since: p.Since.UnixMilli(), Receiver: p.Host})
 	}
 
-	body, err := json.Marshal(pauseFacts{Event: eventPaused, Route: r.Name, Receiver: p.Host, Audience: p.Audience, Prefix: p.Prefix,
-		Rule: p.Rule, PausedAt: notice.Stamp(p.Since)})
+	f := pauseFacts{Event: eventPaused, Route: r.Name, Receiver: p.Host, Audience: p.Audience, Prefix: p.Prefix, Rule: p.Rule,
+		PausedAt: notice.Stamp(p.Since)}
+	if p.Resumed {
+		f.Event, f.ResumedAt = eventResumed, notice.Stamp(p.At)
+	}
+
+	body, err := json.Marshal(f)
 	if err != nil {
 		return false, err
 	}
 
 	o := receivers.Outage{Since: p.Since}
-	return h.put(ctx, r.OnDead, o.ID(p.String(), eventPaused), body)
+	return h.put(ctx, r.OnDead, o.ID(p.String(), f.Event), body)
 }
