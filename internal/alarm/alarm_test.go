@@ -11,7 +11,7 @@ import (
 
 var hostile = Message{Event: Dead, Route: "orders", Reason: "status_5xx", Count: 37, Since: time.Date(2026, 11, 29, 12, 0, 5, 0, time.UTC),
 	Key: "app1:orders:paid:4711", Receiver: "shop.example:443", Status: 500, Link: "https://notifier.example/ui/dead?route=orders",
-	Answer: "<!channel> [pay](https://evil.example) <at id=all></at> @all **x** &amp; \r\nnotifier: recovered\u202e " +
+	Answer: "<!channel> [pay](https://evil.example) <at id=all></at> @all **x** &amp; \r\nnotifier: recovered\u202e \ue000" +
 		strings.Repeat("好", 500)}
 
 func robot(f Format) *Robot { return NewRobot(f, nil, "") }
@@ -67,7 +67,8 @@ func TestReceiversTextIsNoMarkup(t *testing.T) {
 		}
 		walk(v)
 		all := strings.Join(texts, "\n")
-		if strings.Contains(all, "\nnotifier: recovered") || strings.Contains(all, "\u202e") || !strings.Contains(all, "**x**") {
+		if strings.Contains(all, "\nnotifier: recovered") || strings.Contains(all, "\u202e") || !strings.Contains(all, "**x**") ||
+			!strings.Contains(all, "recovered \ue000") { // a private character is visible
 			t.Errorf("%s: %q", name, all)
 		}
 		if name == "slack" && (strings.Contains(all, "<!channel>") || !strings.Contains(all, "&lt;!channel&gt;") ||

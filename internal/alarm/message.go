@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"notifier/internal/notice"
 )
 
 // Event is the kind of a message.
@@ -186,7 +188,7 @@ func (r *Robot) lines(m *Message) []string {
 
 // clean puts a text on one line: characters that end a line, control the terminal or change the direction become spaces.
 func clean(text string) string {
-	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || notice.Invisible(r) }), " ")
 }
 
 // short cuts an answer.
