@@ -107,7 +107,7 @@ func (s *Service) bulkOf(r *http.Request, body []byte, more ...string) (*bulk, [
 
 	var letters []*notice
 	for _, n := range s.kept {
-		if n.route.Name == name && n.state == client.Dead && b.fits(n) {
+		if n.route.Name == name && n.state == client.Dead && b.fits(n, n.settledAt) {
 			letters = append(letters, n)
 		}
 	}
@@ -177,10 +177,10 @@ func (b *bulk) setRate(text string) *problem {
 	return nil
 }
 
-// fits reports whether a dead letter matches.
-func (b *bulk) fits(n *notice) bool {
+// fits reports whether a notice matches, with the time that since and until are about.
+func (b *bulk) fits(n *notice, at time.Time) bool {
 	return (b.prefix == "" || under(n.key, b.prefix)) && (b.reason == "" || n.reason == b.reason) && (b.host == "" || n.host() == b.host) &&
-		!n.settledAt.Before(b.since) && (b.until.IsZero() || n.settledAt.Before(b.until))
+		!at.Before(b.since) && (b.until.IsZero() || at.Before(b.until))
 }
 
 // host is the host that is called for a notice; empty without one.

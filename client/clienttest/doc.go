@@ -24,6 +24,8 @@
 //   - DELETE /v1/notices/{key} cancels a notice.
 //   - POST …/redrive schedules a dead letter again. POST …/resend does so for a dead letter or a delivered notice.
 //   - POST /v1/routes/{name}/redrive and …/purge schedule or cancel all matching dead letters of a route in one step.
+//   - POST /v1/jobs makes a cancel, a redrive or a purge of many at once, so that the job is done in the answer. GET /v1/jobs and
+//     /v1/jobs/{id} list and read jobs.
 //   - POST /v1/notices/{key}/test sends a test request to the receiver of a notice.
 //   - POST …/ack, …/nack and …/defer report that an entry from [Service.Take] was processed, has failed, or is to come
 //     again later.

@@ -284,7 +284,7 @@ func settled(state client.State, attempts int) func(*client.Notice) bool {
 func TestServiceAnswersLikeRealService(t *testing.T) {
 	fake, service := fakeWorld(t), realWorld(t)
 	for _, part := range []func(*world){delivering, reporting, scheduling, addresses, repeating, expiring, recurring, changing,
-		bulk, tests, listing} {
+		bulk, bulkJobs, tests, listing} {
 		part(fake)
 		part(service)
 	}

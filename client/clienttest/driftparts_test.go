@@ -139,3 +139,47 @@ func recurring(w *world) {
 		put(fmt.Sprint("wrong ", i), wrong)
 	}
 }
+
+// bulkJobs makes bulk changes as jobs. The service makes them in the background.
+func bulkJobs(w *world) {
+	ctx := w.t.Context()
+	const prefix = "cmp:hook:jobs"
+	for i, path := range []string{"/410", "/410", "/200"} {
+		w.schedule(client.Request{Key: fmt.Sprint(prefix, ":", i), URL: w.shop + path, Delay: time.Duration(i/2) * time.Hour})
+	}
+	w.pass(prefix+":0", settled(client.Dead, 1))
+	w.pass(prefix+":1", settled(client.Dead, 1))
+	note := func(what string, x *client.Job, err error) {
+		w.note(what, map[string]any{"kind": x.Kind, "state": x.State, "of": []string{x.Prefix, x.Route, x.Host, x.Reason}, "rate": x.Rate,
+			"found": x.Found, "complete": x.Complete, "numbers": []int64{x.Changed, x.Claimed, x.Refused}}, err)
+	}
+	for i, r := range []client.JobRequest{{Kind: client.JobPurge, Reason: "gone", Rate: "30/m"}, {Kind: client.JobCancel},
+		{Kind: client.JobRedrive, Route: "hook", Host: "127.0.0.1"}, {Kind: client.JobCancel, Until: time.Now().Add(time.Minute)}} {
+		r.Prefix, r.DryRun = prefix, true
+		x, err := w.c.StartJob(ctx, r)
+		note(fmt.Sprint("plan ", i), x, err)
+	}
+	for i, r := range []client.JobRequest{{}, {Kind: "send", Prefix: prefix}, {Kind: client.JobCancel},
+		{Kind: client.JobCancel, Prefix: prefix, Reason: "gone"}, {Kind: client.JobPurge, Route: "none"},
+		{Kind: client.JobPurge, Prefix: "a:b:c:d"}, {Kind: client.JobPurge, Rate: "fast"}} {
+		x, err := w.c.StartJob(ctx, r)
+		note(fmt.Sprint("wrong ", i), x, err)
+	}
+	for i, r := range []client.JobRequest{{Kind: client.JobCancel}, {Kind: client.JobPurge, Host: "127.0.0.1"}} {
+		r.Prefix = prefix
+		x, err := w.c.StartJob(ctx, r)
+		for id := x.ID; err == nil && x.State == client.JobRunning; {
+			x, err = w.c.ReadJob(ctx, id)
+		}
+		note(fmt.Sprint("job ", i), x, err)
+	}
+	for i := range 3 {
+		w.get(fmt.Sprint(prefix, ":", i))
+	}
+	list, err := w.c.Jobs(ctx)
+	for i := range list.Items {
+		note(fmt.Sprint("list ", i), &list.Items[i], err)
+	}
+	x, err := w.c.ReadJob(ctx, "job_none")
+	note("none", x, err)
+}

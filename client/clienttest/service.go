@@ -74,7 +74,8 @@ type Service struct {
 	// recurring are the recurring notices by key, and numbers those of their last notices, also of deleted ones.
 	recurring map[string]*recurrence
 	numbers   map[string]int
-	failing   int // number of calls that will be answered with status
+	jobs      []map[string]any // bulk changes as the API shows them, latest first
+	failing   int              // number of calls that will be answered with status
 	status    int
 }
 
