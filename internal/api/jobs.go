@@ -198,109 +198,112 @@ func (a *api) jobOf(q *JobRequest, c caller, f *codec.Faults) jobs.Job {
 	return x
 }
 
-// listJobs serves GET /v1/jobs.
-func (a *api) listJobs(w http.ResponseWriter, r *http.Request, at site) error {
+// jobCalls are the calls on the redirects, or on all other jobs. T is the answer's form of one of them.
+type jobCalls[T any] struct {
+	*api
+	redirects   bool
+	what        string // in errors
+	stops, goes audit.Action
+	view        func(*jobs.Job) T
+}
+
+func (a *api) redirectCalls() jobCalls[Redirect] {
+	return jobCalls[Redirect]{a, true, "redirect", audit.RedirectStop, audit.RedirectGoOn, viewRedirect}
+}
+
+func (a *api) otherJobCalls() jobCalls[Job] {
+	return jobCalls[Job]{a, false, "job", audit.JobStop, audit.JobResume, a.viewJob}
+}
+
+// list serves GET /v1/redirects and GET /v1/jobs.
+func (c jobCalls[T]) list(w http.ResponseWriter, r *http.Request, at site) error {
 	if err := noQuery(r); err != nil {
 		return err
 	}
 
-	list, err := a.ownJobs(r, at, false)
+	list, err := c.redirector.Redirects(r.Context())
 	if err != nil {
 		return err
 	}
 
-	out := Jobs{Items: make([]Job, len(list))}
+	out := struct {
+		Items []T `json:"items"`
+	}{[]T{}}
 	for i := range list {
-		out.Items[i] = a.viewJob(&list[i])
+		if c.owns(&list[i], at) {
+			out.Items = append(out.Items, c.view(&list[i]))
+		}
 	}
 
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// ownJobs returns the redirects, or the other jobs, within the caller's scope.
-func (a *api) ownJobs(r *http.Request, at site, redirects bool) ([]jobs.Job, error) {
-	list, err := a.redirector.Redirects(r.Context())
-	return slices.DeleteFunc(list, func(x jobs.Job) bool { return x.Redirects() != redirects || !at.Owns(x.Prefix) }), err
+// owns reports whether these calls are for a job, and it is within the caller's scope.
+func (c jobCalls[T]) owns(x *jobs.Job, at site) bool {
+	return x.ID != "" && x.Redirects() == c.redirects && at.Owns(x.Prefix)
 }
 
-// theJob returns the redirect, or the other job, that a path names, if it is within the caller's scope.
-func (a *api) theJob(r *http.Request, at site, redirect bool) (jobs.Job, error) {
-	x, err := a.redirector.ReadRedirect(r.Context(), at.param)
-	if err != nil {
-		return x, err
-	}
-
-	if x.ID == "" || !at.Owns(x.Prefix) || x.Redirects() != redirect {
-		what := "job"
-		if redirect {
-			what = "redirect"
-		}
-
-		return x, problem(http.StatusNotFound, "no %s has the id %s; the last 100 are kept, for 30 days after they end", what,
+// the returns the job that a path names, if it is within the caller's scope.
+func (c jobCalls[T]) the(r *http.Request, at site) (jobs.Job, error) {
+	x, err := c.redirector.ReadRedirect(r.Context(), at.param)
+	if err == nil && !c.owns(&x, at) {
+		err = problem(http.StatusNotFound, "no %s has the id %s; the last 100 are kept, for 30 days after they end", c.what,
 			codec.Clip(at.param, 60))
 	}
 
-	return x, nil
+	return x, err
 }
 
-// showJob serves GET /v1/jobs/{id}.
-func (a *api) showJob(w http.ResponseWriter, r *http.Request, at site) error {
+// show serves GET /v1/redirects/{id} and GET /v1/jobs/{id}.
+func (c jobCalls[T]) show(w http.ResponseWriter, r *http.Request, at site) error {
 	if err := noQuery(r); err != nil {
 		return err
 	}
 
-	x, err := a.theJob(r, at, false)
+	x, err := c.the(r, at)
 	if err != nil {
 		return err
 	}
 
-	return writeJSON(w, http.StatusOK, a.viewJob(&x))
+	return writeJSON(w, http.StatusOK, c.view(&x))
 }
 
-// stopJob serves DELETE /v1/jobs/{id}.
-func (a *api) stopJob(w http.ResponseWriter, r *http.Request, at site) error {
-	return a.switchJob(w, r, at, audit.JobStop)
+// stop serves DELETE /v1/redirects/{id} and DELETE /v1/jobs/{id}.
+func (c jobCalls[T]) stop(w http.ResponseWriter, r *http.Request, at site) error {
+	return c.turn(w, r, at, c.stops)
 }
 
-// resumeJob serves POST /v1/jobs/{id}/resume.
-func (a *api) resumeJob(w http.ResponseWriter, r *http.Request, at site) error {
-	return a.switchJob(w, r, at, audit.JobResume)
+// resume serves POST /v1/redirects/{id}/resume and POST /v1/jobs/{id}/resume.
+func (c jobCalls[T]) resume(w http.ResponseWriter, r *http.Request, at site) error {
+	return c.turn(w, r, at, c.goes)
 }
 
-func (a *api) switchJob(w http.ResponseWriter, r *http.Request, at site, action audit.Action) error {
-	y, err := a.turnJob(w, r, at, action)
-	if err != nil {
-		return err
-	}
-
-	return writeJSON(w, http.StatusOK, a.viewJob(&y))
-}
-
-// turnJob stops or resumes a redirect or another job, as the action says.
-func (a *api) turnJob(w http.ResponseWriter, r *http.Request, at site, action audit.Action) (y jobs.Job, err error) {
+func (c jobCalls[T]) turn(w http.ResponseWriter, r *http.Request, at site, action audit.Action) error {
 	if err := empty(w, r); err != nil {
-		return y, err
+		return err
 	}
 
-	redirect := action == audit.RedirectStop || action == audit.RedirectGoOn
-	x, err := a.theJob(r, at, redirect)
+	x, err := c.the(r, at)
 	if err != nil {
-		return y, err
+		return err
 	}
 
-	do, want := a.redirector.StopRedirect, jobs.Stopped
-	if action == audit.RedirectGoOn || action == audit.JobResume {
-		do, want = a.redirector.ResumeRedirect, jobs.Running
+	do, want := c.redirector.StopRedirect, jobs.Stopped
+	if action == c.goes {
+		do, want = c.redirector.ResumeRedirect, jobs.Running
 	}
 
 	y, changed, err := do(r.Context(), x.ID)
 	if changed || err != nil {
-		a.operated(r, at, audit.Entry{Action: action, Prefix: x.Prefix, Detail: x.ID}, err)
+		c.operated(r, at, audit.Entry{Action: action, Prefix: x.Prefix, Detail: x.ID}, err)
 	}
 
-	if err == nil && !changed && y.State != want {
-		return y, problem(http.StatusConflict, "the %s is %s", map[bool]string{true: "redirect", false: "job"}[redirect], y.State)
+	switch {
+	case err != nil:
+		return err
+	case !changed && y.State != want:
+		return problem(http.StatusConflict, "the %s is %s", c.what, y.State)
 	}
 
-	return y, err
+	return writeJSON(w, http.StatusOK, c.view(&y))
 }

@@ -26,6 +26,7 @@ const aboutReports = "attempt and id are those of the entry, and the report conc
 
 // operations is the table of all calls: the router and the document have exactly these.
 func (a *api) operations() []operation {
+	redirects, others := a.redirectCalls(), a.otherJobCalls()
 	const created, ok, mixed = http.StatusCreated, http.StatusOK, http.StatusMultiStatus
 	const badRequest, forbidden, notFound, conflict, unprocessable = http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound,
 		http.StatusConflict, http.StatusUnprocessableEntity
@@ -291,14 +292,14 @@ func (a *api) operations() []operation {
 			fails: []int{badRequest, forbidden, conflict, tooLarge, mediaType, unprocessable, down}, serve: a.makeRedirect}},
 		{auth.Read, call{method: "GET", path: "/v1/redirects", id: "redirects", summary: "List the redirects",
 			about: "With their progress. For 30 days after they end; each client has its share of the last 100.", answer: Redirects{}, ok: []int{ok},
-			fails: []int{badRequest, unprocessable, down}, serve: a.redirects}},
+			fails: []int{badRequest, unprocessable, down}, serve: redirects.list}},
 		{auth.Read, call{method: "GET", path: "/v1/redirects/{id}", id: "showRedirect", summary: "Read a redirect with its progress",
-			answer: Redirect{}, ok: []int{ok}, fails: []int{badRequest, notFound, unprocessable, down}, serve: a.showRedirect}},
+			answer: Redirect{}, ok: []int{ok}, fails: []int{badRequest, notFound, unprocessable, down}, serve: redirects.show}},
 		{auth.Operate, call{method: "DELETE", path: "/v1/redirects/{id}", id: "stopRedirect", summary: "Stop a redirect",
 			about:  "A stopped redirect can be resumed. Changed notices keep the new address. 409 if it is over.",
-			answer: Redirect{}, ok: []int{ok}, fails: plain, serve: a.stopRedirect}},
+			answer: Redirect{}, ok: []int{ok}, fails: plain, serve: redirects.stop}},
 		{auth.Operate, call{method: "POST", path: "/v1/redirects/{id}/resume", id: "resumeRedirect", summary: "Resume a stopped redirect",
-			about: "Continues where it was stopped. 409 if it is over.", answer: Redirect{}, ok: []int{ok}, fails: plain, serve: a.resumeRedirect}},
+			about: "Continues where it was stopped. 409 if it is over.", answer: Redirect{}, ok: []int{ok}, fails: plain, serve: redirects.resume}},
 		{auth.Operate, call{method: "POST", path: "/v1/jobs", id: "makeJob", summary: "Start a bulk change",
 			about: "Cancels all pending notices that match, or redrives or purges dead letters, at a rate of changes a second. Only notices " +
 				"that were scheduled, or dead letters that died, before are changed. A notice with an attempt in flight is not cancelled, and " +
@@ -308,14 +309,14 @@ func (a *api) operations() []operation {
 			fails: []int{badRequest, forbidden, conflict, tooLarge, mediaType, unprocessable, down}, serve: a.makeJob}},
 		{auth.Read, call{method: "GET", path: "/v1/jobs", id: "jobs", summary: "List the bulk changes",
 			about: "With their progress. For 30 days after they end; each client has its share of the last 100.", answer: Jobs{}, ok: []int{ok},
-			fails: []int{badRequest, unprocessable, down}, serve: a.listJobs}},
+			fails: []int{badRequest, unprocessable, down}, serve: others.list}},
 		{auth.Read, call{method: "GET", path: "/v1/jobs/{id}", id: "showJob", summary: "Read a bulk change with its progress",
-			answer: Job{}, ok: []int{ok}, fails: []int{badRequest, notFound, unprocessable, down}, serve: a.showJob}},
+			answer: Job{}, ok: []int{ok}, fails: []int{badRequest, notFound, unprocessable, down}, serve: others.show}},
 		{auth.Operate, call{method: "DELETE", path: "/v1/jobs/{id}", id: "stopJob", summary: "Stop a bulk change",
 			about:  "A stopped job can be resumed. Notices that it has changed stay changed. 409 if it is over.",
-			answer: Job{}, ok: []int{ok}, fails: plain, serve: a.stopJob}},
+			answer: Job{}, ok: []int{ok}, fails: plain, serve: others.stop}},
 		{auth.Operate, call{method: "POST", path: "/v1/jobs/{id}/resume", id: "resumeJob", summary: "Resume a stopped bulk change",
-			about: "Continues where it was stopped. 409 if it is over.", answer: Job{}, ok: []int{ok}, fails: plain, serve: a.resumeJob}},
+			about: "Continues where it was stopped. 409 if it is over.", answer: Job{}, ok: []int{ok}, fails: plain, serve: others.resume}},
 		{auth.Operate, call{method: "POST", path: "/v1/portal-links", id: "portalLink", summary: "Create a link to the pages for one merchant",
 			about: "Its visitors see, and cannot change, the notices under the prefix, or only those for the host or audience. With " +
 				"resend, visitors may resend notices of the host. The link can be opened any number of times until it expires. It " +
