@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strconv"
 	"time"
 )
 
@@ -167,20 +166,8 @@ func (c *Client) putRecurrence(ctx context.Context, r RecurrenceRequest, query u
 
 // Recurrences lists a page of recurring notices.
 func (c *Client) Recurrences(ctx context.Context, f RecurrenceFilter) (*Recurrences, error) {
-	query := url.Values{}
-	if f.Prefix != "" {
-		query.Set("prefix", f.Prefix)
-	}
-
-	if f.Limit != 0 {
-		query.Set("limit", strconv.Itoa(f.Limit))
-	}
-
-	if f.Cursor != "" {
-		query.Set("cursor", f.Cursor)
-	}
-
 	x := &Recurrences{}
+	query := Query{Prefix: f.Prefix, Limit: f.Limit, Cursor: f.Cursor}.values()
 	return x, c.into(ctx, request{method: "GET", path: []string{"v1", "recurrences"}, query: query, idempotent: true}, x)
 }
 
