@@ -192,6 +192,7 @@ func TestBodyForms(t *testing.T) {
 	d.stdin = "from stdin\xff"
 	for i, c := range []struct{ flag, value, want string }{
 		{"--body-file", file, "{\"a\":1}\n"}, {"--body-file", "-", "from stdin\xff"}, {"--body-text", "", ""}, {"--body", "null", "null"},
+		{"--body", "@" + file, "{\"a\":1}\n"}, {"--body", "@-", "from stdin\xff"},
 	} {
 		key := fmt.Sprintf("app1:jobs:b:%d", i)
 		d.run(0, "schedule", key, c.flag, c.value)

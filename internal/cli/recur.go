@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -35,8 +33,8 @@ interval it has a notice under this key with ~ and a number.`,
 // recurCreate is the command recur create.
 func (a *command) recurCreate() *cobra.Command {
 	var r client.RecurrenceRequest
-	var body, bodyText string
-	var headers []string
+	var n client.Request
+	var content func() error
 	var dry bool
 	c := &cobra.Command{
 		Use:   "create KEY",
@@ -52,16 +50,15 @@ twice has it the first time. Hours with * or a step follow elapsed time.`,
 		Args:              takes(1, 1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r.Key = args[0]
-			if err := a.fillRecurrence(&r, cmd, body, bodyText); err != nil {
+			if r.Key = args[0]; r.Cron == "" && r.Every == 0 {
+				return usage(`want --cron, such as "0 2 * * *", or --every, such as 15m`)
+			}
+			if err := content(); err != nil {
 				return err
 			}
 
-			var err error
-			if r.Headers, err = headerFlags(headers); err != nil {
-				return err
-			}
-
+			r.Body, r.BodyText, r.BodyBase64, r.ContentType, r.URL = n.Body, n.BodyText, n.BodyBase64, n.ContentType, n.URL
+			r.Audience, r.Headers, r.Method, r.Retry = n.Audience, n.Headers, n.Method, n.Retry
 			x, err := fetch(a, func(c *client.Client) (*client.Recurrence, error) {
 				if dry {
 					return c.PlanRecurrence(cmd.Context(), r)
@@ -87,57 +84,11 @@ twice has it the first time. Hours with * or a step follow elapsed time.`,
 	f.IntVar(&r.MissedMost, "missed-most", 0, "maximum of --missed all (default 10)")
 	f.StringVar(&r.Overlap, "overlap", "", "ticks while an earlier notice is pending: allow, skip or wait (default as the route allows)")
 	f.BoolVar(&r.Paused, "paused", false, "create it paused")
-	f.StringVar(&body, "body", "", "the body, as JSON, or @FILE; @- reads the standard input")
-	f.StringVar(&bodyText, "body-text", "", "the body, as text")
-	f.StringVar(&r.ContentType, "content-type", "", "content type of the body (default application/json if it is JSON)")
-	f.StringVar(&r.URL, "to", "", "address to call, if the route's target is notice")
-	f.StringVar(&r.Audience, "audience", "", "the audience (m17), if the route signs for each audience")
-	f.StringVar(&r.Method, "method", "", "POST, PUT or GET")
-	f.StringArrayVar(&headers, "header", nil, "header of the callback, name=value; may be repeated")
-	f.StringVar(&r.Retry, "retry", "", "ladder of the notices: 15s,3m,10m, none, or standard, wechat, alipay")
+	content = a.contentFlags(c, &n)
 	delayVar(f, &r.Expires, "expires", "how long after its tick a notice may be sent: 1h")
 	f.BoolVar(&dry, "dry-run", false, "check it, print its next ticks, and store nothing")
 	a.either(c, false, "cron", "every")
-	a.either(c, false, "body", "body-text")
 	return a.withJSON(c)
-}
-
-// fillRecurrence sets the body from the given flag.
-func (a *command) fillRecurrence(r *client.RecurrenceRequest, cmd *cobra.Command, body, bodyText string) error {
-	if r.Cron == "" && r.Every == 0 {
-		return usage(`want --cron, such as "0 2 * * *", or --every, such as 15m`)
-	}
-
-	if cmd.Flags().Changed("body-text") {
-		r.BodyText = &bodyText
-		return nil
-	}
-
-	file, isFile := strings.CutPrefix(body, "@")
-	if !isFile {
-		var n client.Request
-		if err := a.fill(&n, cmd, body, "", ""); err != nil {
-			return err
-		}
-
-		r.Body, r.BodyBase64 = n.Body, n.BodyBase64
-		return nil
-	}
-
-	read := os.ReadFile
-	if file == "-" {
-		read = func(string) ([]byte, error) { return io.ReadAll(a.Stdin) }
-	}
-
-	raw, err := read(file)
-	if err != nil {
-		return usage("--body: %w", err)
-	}
-
-	n := client.Request{ContentType: r.ContentType}
-	setBody(&n, raw)
-	r.Body, r.BodyBase64, r.ContentType = n.Body, n.BodyBase64, n.ContentType
-	return nil
 }
 
 // sayStored prints a recurrence that was stored, or would be.

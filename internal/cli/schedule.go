@@ -13,8 +13,7 @@ import (
 
 func (a *command) schedule() *cobra.Command {
 	var r client.Request
-	var body, bodyText, bodyFile string
-	var headers []string
+	var content func() error
 	c := &cobra.Command{
 		Use:   "schedule KEY",
 		Short: "Schedule a notice",
@@ -30,17 +29,12 @@ is dead or cancelled meanwhile. The content is all but the due time.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.Key = args[0]
-			if err := a.fill(&r, cmd, body, bodyText, bodyFile); err != nil {
-				return err
-			}
-
-			var err error
-			if r.Headers, err = headerFlags(headers); err != nil {
+			if err := content(); err != nil {
 				return err
 			}
 
 			unsent := ""
-			err = a.one(func(c *client.Client) (*client.Notice, error) {
+			err := a.one(func(c *client.Client) (*client.Notice, error) {
 				n, err := c.Schedule(cmd.Context(), r)
 				if err == nil {
 					unsent = n.NotSent()
@@ -69,45 +63,63 @@ is dead or cancelled meanwhile. The content is all but the due time.`,
 	f := c.Flags()
 	delayVar(f, &r.Delay, "delay", "time from now: 15s, 3m, 1h30m; a number without a unit is seconds")
 	a.instantVar(f, &r.Due, "due", "due time: 2026-12-24T18:00:00Z, 18:00 (the next, in the zone of TZ), tomorrow 09:30")
-	f.StringVar(&body, "body", "", "the body, as JSON")
+	content = a.contentFlags(c, &r)
+	a.expiryVar(f, &r.Expires, &r.ExpiresAfter, "until when it may be sent: 10m after it is due, or a time as for --due")
+	f.StringVar(&r.OnDuplicate, "on-duplicate", "", "reject (the default), keep or replace")
+	a.either(c, false, "delay", "due")
+	return a.withJSON(c)
+}
+
+// contentFlags adds the flags of the content of notices. read completes the content from them.
+func (a *command) contentFlags(c *cobra.Command, r *client.Request) (read func() error) {
+	var body, bodyText, bodyFile string
+	var headers []string
+	f := c.Flags()
+	f.StringVar(&body, "body", "", "the body, as JSON, or @FILE; @- reads the standard input")
 	f.StringVar(&bodyText, "body-text", "", "the body, as text")
 	f.StringVar(&bodyFile, "body-file", "", "file with the body; - reads the standard input")
 	f.StringVar(&r.ContentType, "content-type", "", "content type of the body (default application/json if it is JSON)")
 	f.StringVar(&r.URL, "to", "", "address to call, if the route's target is notice")
-	f.StringVar(&r.Audience, "audience", "", "the notice's audience (m17), if the route signs for each audience")
+	f.StringVar(&r.Audience, "audience", "", "the audience (m17), if the route signs for each audience")
 	f.StringVar(&r.Method, "method", "", "POST, PUT or GET")
 	f.StringArrayVar(&headers, "header", nil, "header of the callback, name=value; may be repeated")
-	f.StringVar(&r.Retry, "retry", "", "the notice's own ladder: 15s,3m,10m, none, or standard, wechat, alipay")
-	a.expiryVar(f, &r.Expires, &r.ExpiresAfter, "until when it may be sent: 10m after it is due, or a time as for --due")
-	f.StringVar(&r.OnDuplicate, "on-duplicate", "", "reject (the default), keep or replace")
-	a.either(c, false, "delay", "due")
+	f.StringVar(&r.Retry, "retry", "", "own ladder: 15s,3m,10m, none, or standard, wechat, alipay")
 	a.either(c, false, "body", "body-text", "body-file")
-	return a.withJSON(c)
+	return func() (err error) {
+		switch {
+		case f.Changed("body-text"):
+			r.BodyText = &bodyText
+		case f.Changed("body"), bodyFile != "":
+			err = a.fill(r, body, bodyFile)
+		}
+
+		if err != nil {
+			return err
+		}
+
+		r.Headers, err = headerFlags(headers)
+		return err
+	}
 }
 
-// fill sets the body from the given flag.
-func (a *command) fill(r *client.Request, cmd *cobra.Command, body, bodyText, bodyFile string) error {
-	raw := []byte(body)
+// fill sets the body, from a file if one is named.
+func (a *command) fill(r *client.Request, body, file string) (err error) {
+	raw, flag := []byte(body), "--body-file"
+	if name, ok := strings.CutPrefix(body, "@"); ok {
+		flag, file = "--body", name
+	}
+
 	switch {
-	case cmd.Flags().Changed("body"):
-		if !json.Valid(raw) {
-			return usage("--body is not JSON; use --body-text for text")
-		}
-	case cmd.Flags().Changed("body-text"):
-		r.BodyText = &bodyText
-		return nil
-	case bodyFile == "-":
-		var err error
+	case file == "-":
 		if raw, err = io.ReadAll(a.Stdin); err != nil {
 			return err
 		}
-	case bodyFile != "":
-		var err error
-		if raw, err = os.ReadFile(bodyFile); err != nil {
-			return usage("--body-file: %w", err)
+	case file != "":
+		if raw, err = os.ReadFile(file); err != nil {
+			return usage("%s: %w", flag, err)
 		}
-	default:
-		return nil
+	case !json.Valid(raw):
+		return usage("--body is not JSON; use --body-text for text")
 	}
 
 	setBody(r, raw)
