@@ -25,6 +25,7 @@ var layers = map[string]int{
 	"internal/pace":   10,
 	"internal/mask":   10,
 	"internal/keys":   10,
+	"internal/seal":   15,
 	"internal/notice": 20,
 	"internal/alarm":  22,
 	"internal/sign":   25,
