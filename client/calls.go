@@ -72,6 +72,7 @@ type Notice struct {
 	CreatedAt    time.Time         `json:"created_at"`
 	SettledAt    time.Time         `json:"settled_at"`
 	Reason       string            `json:"reason"`
+	Sealed       bool              `json:"sealed"` // Redis has body, headers and answers encrypted; the roles operate and admin see them
 	Attempts     []Attempt         `json:"attempts"`
 	Body         json.RawMessage   `json:"body"`
 	BodyBase64   []byte            `json:"body_base64"`

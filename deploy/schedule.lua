@@ -519,12 +519,18 @@ end
 local function schedule(KEYS, ARGV)
 local call, format, sub, byte = redis.call, string.format, string.sub, string.byte
 local nowtext = format('%.0f', now)
+if ARGV[7] ~= '' then
+  local seals = sub(KEYS[1], 1, string.find(KEYS[1], '}:', 1, true) + 1) .. 'seals'
+  for id in string.gmatch(ARGV[7], '%S+') do
+    if call('HEXISTS', seals, id) == 0 then return redis.error_reply('NODATAKEY ' .. id) end
+  end
+end
 local earliest = math.huge
 local reply = {t[1] * 1000000 + t[2]}
 local hand = ARGV[5] ~= '' and handover(ARGV[5], KEYS[1], t)
 local q, others = order(KEYS[1], t), {} -- the sequences of this prefix, and by index of the others
 local names, count = {}, 0
-for i = 7, #ARGV, 3 do
+for i = 8, #ARGV, 3 do
   count = count + 1
   names[count] = ARGV[i]
 end
@@ -564,7 +570,7 @@ local function flush()
   end
 end
 for n = 1, count do
-  local i = 3 * n + 4
+  local i = 3 * n + 5
   local key, when = ARGV[i], ARGV[i + 1]
   local old = kept[n]
   if written[key] then -- the same key twice in one call
@@ -663,7 +669,7 @@ if redis.call('EXISTS', base .. 'tombstones') == 1 then
 end
 local history = (layout[3] or '0') ~= '0' and layout[3] .. ' -' or ''
 local answer = schedule(names, {base .. 'claim:', space .. ':wake', shard .. ' ' .. prefix, KEYS[5] and '1' or '0', history, digest,
-  key, (mode == 'replace' and 'p' or 'r') .. sign .. string.format('%.0f', tonumber(ms)) .. (from and ' ' .. from .. life or ''), tail})[2]
+  '', key, (mode == 'replace' and 'p' or 'r') .. sign .. string.format('%.0f', tonumber(ms)) .. (from and ' ' .. from .. life or ''), tail})[2]
 if answer == -1 then return refuse('expires before it is due') end
 if type(answer) == 'string' then answer = tonumber(string.match(answer, '^%d+')) end
 return type(answer) == 'number' and answer or 0

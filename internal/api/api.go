@@ -101,6 +101,7 @@ type api struct {
 	tapper     Tapper
 	redirector Redirector
 	jobber     Jobber
+	opener     Opener   // nil = no notice is sealed
 	recurrer   Recurrer // nil = there are no recurring notices
 	tests      *testcall.Sender
 	mask       *mask.Rules
@@ -165,6 +166,7 @@ func New(o Options) http.Handler {
 		a.failures = auth.NewFailures(auth.FailuresOptions{Logger: a.log})
 	}
 
+	a.opener, _ = o.Engine.(Opener)
 	a.trail = audit.NewTrail(o.Engine, a.log)
 	a.searcher = &search.Searcher{Redis: o.Engine, Routes: o.Routes}
 	if h, ok := o.History.(search.History); ok {

@@ -69,6 +69,12 @@ type Finder interface {
 	Find(ctx context.Context, key string) (store.Found, error)
 }
 
+// Opener opens sealed notices. An Engine may be one.
+type Opener interface {
+	// Open opens a sealed notice for a caller who may read it. Without the key it stays sealed.
+	Open(ctx context.Context, f *store.Found)
+}
+
 // Changer changes one notice.
 type Changer interface {
 	Cancel(ctx context.Context, key string) (store.Change, error)

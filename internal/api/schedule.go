@@ -17,6 +17,7 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/vault"
 	"notifier/internal/wire"
 )
 
@@ -30,6 +31,9 @@ func Explain(err error) *Problem {
 	case errors.Is(err, wire.ErrKeyUnreadable):
 		return problem(http.StatusServiceUnavailable, "the service's own key cannot be read at the moment; repeat the call").with("Retry-After",
 			"1")
+	case errors.Is(err, vault.ErrSealed):
+		return problem(http.StatusServiceUnavailable, "this instance does not have a service key (NOTIFIER_SEAL_KEYS) that the notice needs; "+
+			"nothing was written. Repeat the call").with("Retry-After", "5")
 	case errors.Is(err, store.ErrNotFound):
 		return problem(http.StatusNotFound, "there is no notice with this key")
 	case errors.Is(err, wire.ErrUnconfirmed):

@@ -58,6 +58,7 @@ func (a *api) kept(ctx context.Context, c caller, f *store.Found, inline bool) *
 	}
 
 	v := a.view(f, a.scheduledBy(ctx, c, f.Notice), inline)
+	v.Sealed = f.Sealed != ""
 	return &KeptNotice{notice: waitsFor(v, c, f)}
 }
 

@@ -40,6 +40,7 @@ func (a *api) sendTest(w http.ResponseWriter, r *http.Request, at site) error {
 		return err
 	}
 
+	f = a.opened(r.Context(), at.caller, &f)
 	x, err := a.tests.Send(r.Context(), testcall.Caller{Name: at.Name, All: at.Prefix == ""}, &f)
 	var limit *testcall.LimitError
 	switch {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"notifier/internal/auth"
 	"notifier/internal/codec"
 	"notifier/internal/notice"
 	"notifier/internal/store"
@@ -134,7 +135,20 @@ func writeRaw(w http.ResponseWriter, status int, contentType string, data []byte
 
 // wholeFor is whole with the key of the notice that a parked one waits for, if it is in the caller's scope.
 func (a *api) wholeFor(ctx context.Context, c caller, f *store.Found) codec.Notice {
-	return waitsFor(a.whole(f, a.scheduledBy(ctx, c, f.Notice)), c, f)
+	opened := a.opened(ctx, c, f)
+	v := waitsFor(a.whole(&opened, a.scheduledBy(ctx, c, f.Notice)), c, f)
+	v.Sealed = f.Sealed != ""
+	return v
+}
+
+// opened returns a notice opened, if it is sealed and the caller may read it.
+func (a *api) opened(ctx context.Context, c caller, f *store.Found) store.Found {
+	x := *f
+	if x.Notice != nil && x.Sealed != "" && a.opener != nil && c.Role.Includes(auth.Operate) {
+		a.opener.Open(ctx, &x)
+	}
+
+	return x
 }
 
 // waitsFor adds to the view of f the key of the notice that it waits for, if it is in the caller's scope.

@@ -122,6 +122,10 @@ func (a *command) sayNotice(n *client.Notice) {
 		add("next attempt", a.screen.when(n.NextAttempt))
 	}
 
+	if n.Sealed {
+		add("sealed", "in Redis; shown to the roles operate and admin")
+	}
+
 	if n.Waits {
 		add("waits for", cmp.Or(n.WaitsFor, "an earlier notice of its sequence"))
 	}

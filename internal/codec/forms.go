@@ -89,6 +89,7 @@ type Notice struct {
 	NextAttempt Stamp    `json:"next_attempt_at,omitzero" doc:"The time of the next attempt of a scheduled notice. Later than due if the notice was postponed, for example because its host was busy or its breaker open. Absent while waits is true."`
 	Waits       bool     `json:"waits,omitempty" doc:"True while the notice is due, but another one of its sequence comes first. Only on routes with an order."`
 	WaitsFor    string   `json:"waits_for,omitempty" doc:"With waits: the key of the notice of its sequence that is in flight, or else of the first one that is pending. Absent if the client's prefix does not cover that key, or if that notice has just ended."`
+	Sealed      bool     `json:"sealed,omitempty" doc:"True if Redis has the body, headers, the url's credentials and the answers encrypted. Only clients of the roles operate and admin see them."`
 	Attempts    Attempts `json:"attempts" doc:"The last 20 attempts."`
 	Payload
 }

@@ -18,6 +18,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/receivers"
 	"notifier/internal/route"
+	"notifier/internal/seal"
 	"notifier/internal/wire"
 )
 
@@ -25,7 +26,9 @@ import (
 type Config struct {
 	Redis     Redis
 	Namespace string
-	Key       Secret // signs cursors, cookies and links; empty = the key stored in Redis
+	// SealKeys are the service keys for SEAL of routes; nil = there are none.
+	SealKeys *seal.ServiceKeys
+	Key      Secret // signs cursors, cookies and links; empty = the key stored in Redis
 	// Shards is the number of shards; 0 = the number stored in Redis.
 	Shards   int
 	Instance string
@@ -194,6 +197,7 @@ func (r *reader) service(raw *serviceVars) *Config {
 	c := &Config{
 		Namespace:       raw.Namespace,
 		Key:             r.key(raw.Key),
+		SealKeys:        r.sealKeys(raw.SealKeys),
 		Instance:        raw.Instance,
 		Listen:          raw.Listen,
 		MetricsListen:   raw.MetricsListen,
@@ -486,6 +490,10 @@ func describe(rt *route.Route, whose string) string {
 
 	if rt.Adopt {
 		b.WriteString(", adopts plain timers")
+	}
+
+	if rt.Seal != "" {
+		b.WriteString(", sealed with a key for each " + string(rt.Seal))
 	}
 
 	switch rt.Order {

@@ -62,7 +62,7 @@ func secretPlace(env map[string]string) bool {
 			continue
 		}
 		switch {
-		case strings.HasSuffix(name, "_SECRET"), strings.HasSuffix(name, "_TOKEN"), name == "NOTIFIER_KEY":
+		case strings.HasSuffix(name, "_SECRET"), strings.HasSuffix(name, "_TOKEN"), name == "NOTIFIER_KEY", name == "NOTIFIER_SEAL_KEYS":
 		default:
 			return false
 		}

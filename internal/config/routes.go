@@ -145,6 +145,7 @@ func (r *reader) route(name string, c *Config) *route.Route {
 	rr.retry()
 	rr.limits()
 	rr.calls()
+	rr.seal(c)
 	return rr.rt
 }
 

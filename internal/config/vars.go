@@ -18,6 +18,7 @@ const Prefix = "NOTIFIER_"
 type serviceVars struct {
 	Namespace       string `env:"NAMESPACE, default=notifier"`
 	Key             string `env:"KEY" secret:"file"`
+	SealKeys        string `env:"SEAL_KEYS" secret:"file"`
 	Shards          string `env:"SHARDS" shown:"1"`
 	Instance        string `env:"INSTANCE"`
 	Listen          string `env:"LISTEN, default=127.0.0.1:8080"`
@@ -107,6 +108,7 @@ type routeVars struct {
 	Method             string `env:"METHOD, default=POST"`
 	MaxLen             string `env:"MAXLEN, default=0"`
 	Adopt              string `env:"ADOPT, default=false"`
+	Seal               string `env:"SEAL"`
 	Order              string `env:"ORDER, default=none"`
 	OrderDead          string `env:"ORDER_DEAD, default=skip"`
 	FormatSecret       string `env:"FORMAT_SECRET" secret:"file"`
@@ -146,6 +148,8 @@ var texts = map[string]string{
 	"NAMESPACE":         "The prefix of all Redis keys of the service. Two services in one database need two namespaces.",
 	"KEY": "32 random bytes in base64 (`head -c 32 /dev/urandom | base64`), the same for all instances, from which the keys that encrypt " +
 		"cursors are derived. If unset, a key is created in Redis as `notifier:key`. Set it if others can read that Redis.",
+	"SEAL_KEYS": "Service keys for SEAL of routes: `name=<32 random bytes in base64>`, comma-separated, such as `2026-11=…,2026-05=…`. " +
+		"The first encrypts, all decrypt. A new key is added last at all instances, and then moved to the first place.",
 	"SHARDS": "The number of shards, 1 to 1024. The first start stores it in Redis. After `notifier reshard` remove this variable, or set " +
 		"the new number. More than 1 is useful only in a cluster.",
 	"INSTANCE": "The name of this process in logs and claims. By default the host name and a random suffix.",
@@ -306,6 +310,9 @@ var texts = map[string]string{
 	"ROUTE_<NAME>_ON_DOWN": "With ON_DEAD: its route also gets a notice of each receiver that has failed for this time, `1s` to `168h`, and " +
 		"one when the receiver answers again.",
 	"ROUTE_<NAME>_MAXLEN": "The approximate number of entries to which a stream is trimmed; 0 = never trimmed.",
+	"ROUTE_<NAME>_SEAL": "Encrypts bodies, headers, credentials in urls, and answers in Redis, with a key for each `route`, `audience` or " +
+		"`id` (the business id). Needs SEAL_KEYS. Not yet with a history, a list, stream or log, or ADOPT. See " +
+		"[security.md](security.md#sealed-notices).",
 	"ROUTE_<NAME>_ADOPT": "Whether plain `SET key payload EX n` timers under the prefix are adopted as notices. Needs RETENTION of at least " +
 		"`1h`, RETAIN of at least `10000`, and the notify flags `KEg$x`.",
 }

@@ -26,6 +26,7 @@ type finished struct {
 	lateness time.Duration
 	held     notice.Held  // the cause that delayed the exchange the longest
 	waits    notice.Waits // time per cause until the attempt began
+	answer   string       // the sealed answer, of a sealed notice
 	pushes   bool         // the settle itself writes the entry to the list or stream
 	trigger  trigger
 	slot     bool       // the attempt still holds its slot
@@ -83,7 +84,7 @@ func (q *routeQueue) attempt(ctx context.Context, j job) {
 		q.freedAt(e.result.Host)
 	}
 
-	e.Settlement = End(q.r, c, e.result, notice.Attempt{At: e.at, Duration: e.took}, e.waits)
+	e.Settlement = End(q.r, c, e.result, notice.Attempt{At: e.at, Duration: e.took, Sealed: e.answer}, e.waits)
 	if !e.pushes {
 		e.endSpan(q.r)
 	}
@@ -106,7 +107,7 @@ func (q *routeQueue) call(ctx context.Context, j job, e *finished) {
 	defer end()
 	ctx, e.span = q.trace(ctx, j.claim.Notice)
 	from := time.Now()
-	e.result = q.handle(ctx, j.claim.Notice)
+	e.result, e.answer = q.handleOpened(ctx, j.claim)
 	e.took = time.Since(from)
 	q.d.shortages.deferred(&e.result, e.waits.For[notice.HeldLocal.Index()])
 
@@ -163,7 +164,7 @@ func (q *routeQueue) observe(e *finished) {
 func (q *routeQueue) handle(ctx context.Context, n *notice.Notice) (r notice.Result) {
 	defer func() {
 		if p := recover(); p != nil {
-			q.d.o.Logger.Error("handler panicked", zap.String("key", n.Key), zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+			q.d.o.Logger.Error("handler panicked", zap.String("key", n.Key), panicked(n, p), zap.ByteString("stack", debug.Stack()))
 			r = notice.RetryResult(notice.ReasonPanic, fmt.Sprint(p))
 		}
 

@@ -54,6 +54,12 @@ type Fleet interface {
 	Lost(token string) bool
 }
 
+// Vault opens sealed notices. *[vault.Vault] is one.
+type Vault interface {
+	Open(ctx context.Context, shard int, key string, c *notice.Content) (notice.Content, error)
+	SealAnswer(ctx context.Context, shard int, n *notice.Notice, answer string) (string, error)
+}
+
 // Holds knows which receivers are paused. *[receivers.Holds] is one.
 type Holds interface {
 	// Held returns the pause that holds a notice at a time of Redis's clock, and when the notice is claimed again. ok is
@@ -150,6 +156,8 @@ type Options struct {
 	ForWorkers func(r *route.Route, key string) bool
 	// Redirect changes the addresses of claimed notices by the rules of their claim. It may be nil.
 	Redirect func(*store.Claimed)
+	// Vault opens sealed notices and seals answers to them; nil = there are none.
+	Vault Vault
 	// Health records the answers of receivers, unless it is nil.
 	Health *receivers.Tracker
 	// Rules pauses receivers by their answers, unless it is nil.

@@ -92,7 +92,10 @@ func (e *finished) fields(r *route.Route, outcome notice.Outcome, s store.Settle
 	}
 
 	if e.result.Reason != "" {
-		fields = append(fields, zap.String("reason", string(e.result.Reason)), zap.String("detail", notice.Kept(e.result.Response)))
+		fields = append(fields, zap.String("reason", string(e.result.Reason)))
+		if e.Claim.Sealed == "" {
+			fields = append(fields, zap.String("detail", notice.Kept(e.result.Response)))
+		}
 	}
 
 	if !s.Due.IsZero() {

@@ -34,6 +34,7 @@ type routeQueue struct {
 	waiting   waiting
 	postponed postponed
 	closed    bool
+	avoids    time.Time // until then nothing is claimed, see avoid
 }
 
 func newRouteQueue(d *Dispatcher, r *route.Route) *routeQueue {
@@ -209,7 +210,7 @@ func (q *routeQueue) freeSlots(f freed) {
 // claimMore starts claim calls as long as slots are free and notices wait to be claimed. Some slots are reserved for
 // hints, so that a backlog does not delay notices that are due now. The caller holds mu.
 func (q *routeQueue) claimMore() {
-	for q.slots.room() > 0 && !q.closed && q.openShards() {
+	for q.slots.room() > 0 && !q.closed && q.openShards() && !q.avoided() {
 		if !q.claimSome() {
 			return
 		}

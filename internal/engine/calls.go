@@ -468,7 +468,7 @@ func (e *Engine) Restore(ctx context.Context, letters []store.Letter) []store.Re
 	by := map[keys.Partition][]int{}
 	var ks []string
 	for i, l := range letters {
-		r, err := e.route(ctx, l.Key)
+		r, err := e.routeToRestore(ctx, l.Key)
 		if out[i].Err = err; err != nil {
 			continue
 		}

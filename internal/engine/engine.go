@@ -27,8 +27,10 @@ import (
 	"notifier/internal/reconcile"
 	"notifier/internal/route"
 	"notifier/internal/schedule"
+	"notifier/internal/seal"
 	"notifier/internal/store"
 	"notifier/internal/tracing"
+	"notifier/internal/vault"
 	"notifier/internal/wire"
 )
 
@@ -45,9 +47,11 @@ type Options struct {
 	Instance    string
 	Version     string
 	Concurrency int
-	Grace       time.Duration
-	Retention   time.Duration
-	Retain      int
+	// SealKeys wrap the keys that seal notices; nil = there are none.
+	SealKeys  *seal.ServiceKeys
+	Grace     time.Duration
+	Retention time.Duration
+	Retain    int
 	// RepeatWindow and RepeatBytes bound the tombstones: see [store.Options].
 	RepeatWindow time.Duration
 	RepeatBytes  int64
@@ -125,6 +129,7 @@ type Engine struct {
 	since     time.Time
 	store     *store.Store
 	schedule  *schedule.Scheduler
+	vault     *vault.Vault
 	dispatch  *dispatch.Dispatcher
 	reports   *dispatch.Reports
 	listener  *listener.Listener
@@ -238,6 +243,7 @@ func (e *Engine) newStore() *store.Store {
 // newParts creates the parts that work on notices.
 func (e *Engine) newParts() {
 	o, space, cluster := e.o, e.store.Space(), e.o.Conn.Masters != nil
+	e.vault = vault.New(o.SealKeys, e.store.Wire())
 	e.shipper, e.replays = e.newShipper(space.Places()), e.newDriver()
 	e.redirects = jobs.NewChanger(jobs.ChangerOptions{Store: e.jobStore(), Routes: o.Routes, Logger: o.Logger})
 	e.looks = reconcile.NewInspections(e.store, e.store.Timers, cluster)
@@ -248,7 +254,7 @@ func (e *Engine) newParts() {
 	e.dispatch = dispatch.New(dispatch.Options{Store: e.store, Timers: e.store.Timers, Routes: o.Routes.All(), Shards: space,
 		Handler: o.Handler, Total: o.Concurrency, Grace: o.Grace, SettleWait: o.ConfirmSettle.Wait(), Fleet: e.fleet, Holds: e.holds,
 		ForWorkers: e.isForWorkers, Redirect: func(c *store.Claimed) { jobs.ApplyRedirects(o.Routes, c) },
-		Health: e.receivers.tracker, Rules: e.rules, Observer: o.Metrics, Strays: strays{e}, Tracer: o.Tracer, Logger: o.Logger,
+		Vault: e.vault, Health: e.receivers.tracker, Rules: e.rules, Observer: o.Metrics, Strays: strays{e}, Tracer: o.Tracer, Logger: o.Logger,
 		LogAttempts: o.LogAttempts})
 	e.reports = &dispatch.Reports{Store: e.store, Notices: e, Observer: o.Metrics, Health: e.receivers.tracker, Logger: o.Logger,
 		LogAttempts: o.LogAttempts, Ahead: cluster, Now: e.Now}
@@ -259,7 +265,7 @@ func (e *Engine) newParts() {
 	}
 
 	e.schedule = schedule.New(schedule.Options{Store: e.store, Routes: o.Routes, Space: space, Timeout: limit, Wait: o.Confirm.Wait(),
-		Hints: e.dispatch, Observer: o.Metrics, Now: e.Now})
+		Hints: e.dispatch, Observer: o.Metrics, Vault: e.vault, Now: e.Now})
 
 	health := e.receivers.store()
 	e.hooks = reconcile.NewHooks(reconcile.HooksOptions{Store: e.store, Schedule: e.schedule, Health: health, Causes: health, Pauses: e.holds,
@@ -585,12 +591,4 @@ func (e *Engine) degraded(ctx context.Context) []fleet.Condition {
 		{Reason: e.batchProblem()},
 	}...)
 	return slices.DeleteFunc(all, func(c fleet.Condition) bool { return c.Reason == "" })
-}
-
-// historyClock says that the retention of the history is not applied, as two clocks differ; empty if it is.
-func (e *Engine) historyClock() string {
-	if err := e.shipper.Refused(); err != nil {
-		return err.Error() + ": the history keeps old entries"
-	}
-	return ""
 }

@@ -272,3 +272,11 @@ func (e *Engine) historyGauges(ctx context.Context, missing []wire.Lost) (*fleet
 
 	return g, nil
 }
+
+// historyClock says that the retention of the history is not applied, as two clocks differ; empty if it is.
+func (e *Engine) historyClock() string {
+	if err := e.shipper.Refused(); err != nil {
+		return err.Error() + ": the history keeps old entries"
+	}
+	return ""
+}

@@ -38,8 +38,8 @@ func (e *Engine) Readdress(ctx context.Context, key string, a notice.Address, wh
 			return c, f.Notice, nil
 		}
 
-		n := f.Notice.Readdress(a)
-		if err := to.CheckAddress(&n.Content); err != nil {
+		n, err := e.withAddress(ctx, to, &f, a)
+		if err != nil {
 			return c, nil, err
 		}
 

@@ -49,6 +49,10 @@ func (r *Recurrences) Check(ctx context.Context, d *recur.Definition) ([]recur.F
 		add("retry", "repeats its last step, so the notice needs expires")
 	}
 
+	if to.Seal != "" {
+		add("key", "route "+to.Name+" seals its notices, and recurring notices on such a route are not supported yet")
+	}
+
 	for _, m := range to.Misfits(&d.Content) {
 		add(m.Field, m.Text)
 	}

@@ -273,6 +273,9 @@ func (s Space) Tombstones(shard int) string { return s.Base(shard) + "tombstones
 // Bucket is one bucket of tombstones: a hash by [Digest].
 func (s Space) Bucket(shard int, end string) string { return s.Tombstones(shard) + ":" + end }
 
+// Seals is the hash of the wrapped keys that seal the notices of a shard: see package vault.
+func (s Space) Seals(shard int) string { return s.Base(shard) + "seals" }
+
 // Trimmed is the hash of how far NOTIFIER_RETAIN has trimmed each prefix of a shard.
 func (s Space) Trimmed(shard int) string { return s.Base(shard) + "trimmed" }
 

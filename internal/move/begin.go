@@ -27,6 +27,10 @@ func (m *migrator) begin(ctx context.Context) (err error) {
 		m.sides[i] = s.Layout.Side()
 	}
 
+	if err := unsealed(ctx, m.from); err != nil {
+		return err
+	}
+
 	if m.homes[0] == m.homes[1] {
 		return fmt.Errorf("%w: both addresses are of the same Redis and namespace, or the new side is a copy of the old one (%s has "+
 			"the same home)", ErrRefused, m.to.Space().Meta())

@@ -16,6 +16,8 @@ type Attempt struct {
 	Duration time.Duration `json:"duration_ms" doc:"To the microsecond: 12.345."`
 	Reason   Reason        `json:"reason,omitempty" doc:"Why it was no delivery."`
 	Response string        `json:"response,omitempty" doc:"The first 512 bytes of the answer, or the error."`
+	// Sealed is the sealed text of Response, which is then empty.
+	Sealed string `json:"-"`
 }
 
 // AppendJSON appends the attempt as {"n","at","status","duration_ms","reason","response"}.

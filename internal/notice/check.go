@@ -147,3 +147,16 @@ func tracestate(s string) bool {
 
 	return true
 }
+
+// Reserved reports whether a producer may not set the header: it frames the exchange, or this service sets
+// it. Some servers read an underscore as a hyphen, so both count as equal.
+func Reserved(name string) bool {
+	switch l := strings.ReplaceAll(strings.ToLower(name), "_", "-"); l {
+	case "host", "connection", "content-length", "content-type", "transfer-encoding", "te", "trailer", "upgrade",
+		"keep-alive", "proxy-connection", "proxy-authorization", "proxy-authenticate", "expect", "accept-encoding",
+		"user-agent", "traceparent", "tracestate":
+		return true
+	default:
+		return strings.HasPrefix(l, "webhook-") || strings.HasPrefix(l, "notifier-")
+	}
+}

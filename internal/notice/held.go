@@ -22,11 +22,12 @@ const (
 	HeldToken   Held = "token"   // its access token was not available
 	HeldRedis   Held = "redis"   // the Redis of its list or stream was unavailable
 	HeldLocal   Held = "local"   // a shortage of the instance's machine, see Shortage
+	HeldSealed  Held = "sealed"  // the instances that claimed it cannot open it
 )
 
 // Helds lists every cause. The scores in the shadow contain the index of a cause, so new causes are added at
 // the end.
-var Helds = [...]Held{HeldNone, HeldBusy, HeldRate, HeldBreaker, HeldPaused, HeldHeaders, HeldToken, HeldRedis, HeldLocal}
+var Helds = [...]Held{HeldNone, HeldBusy, HeldRate, HeldBreaker, HeldPaused, HeldHeaders, HeldToken, HeldRedis, HeldLocal, HeldSealed}
 
 // Index returns the index of h in Helds; 0 if Helds does not contain it.
 func (h Held) Index() int {
@@ -61,6 +62,8 @@ func HeldBy(r Reason) Held {
 		return HeldRedis
 	case ReasonLocal:
 		return HeldLocal
+	case ReasonSealed:
+		return HeldSealed
 	}
 
 	return HeldNone

@@ -28,8 +28,11 @@ type Content struct {
 	ContentType string // empty = application/json for a JSON body, none otherwise
 	Body        []byte
 	Headers     []Header
-	Ladder      Ladder // nil = the route's
-	Method      string // empty = POST
+	// Sealed is the sealed text of the body, the headers and the credentials of the url, which are then not in the other fields:
+	// see Seal. Same is a digest of these, under the digest key of their subject. Both are empty if the content is not sealed.
+	Sealed, Same string
+	Ladder       Ladder // nil = the route's
+	Method       string // empty = POST
 	// Expires is the time from which no attempt begins any more; zero = there is none. The notice is dead then. ExpiresAfter is
 	// the time from the first due time to Expires, if the producer or the route gave a duration. A repeated call may give another
 	// duration, but no other Expires.
@@ -248,6 +251,10 @@ func (c *Content) Diff(other *Content) []string {
 
 	if c.Audience != other.Audience {
 		d = append(d, "audience")
+	}
+
+	if c.Same != other.Same {
+		d = append(d, "content")
 	}
 
 	if string(c.Body) != string(other.Body) {

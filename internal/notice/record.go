@@ -31,6 +31,9 @@ import (
 // has the url and a digest of the content of the schedule call in "scheduled", and the id of the redirect that changed
 // it last, if any, in "redirect". Older versions ignore these members, and drop them at their settle.
 //
+// On a route with a seal, "sealed" is the sealed text of the body, the headers and the credentials of the url, and "same" a digest of
+// them. An attempt has the receiver's answer in "sealed" too.
+//
 // The body is in "json" when it is JSON, byte for byte as received, in "text" when it is UTF-8, and in
 // "base64" otherwise.
 //
@@ -145,6 +148,11 @@ func (c *Content) append(b []byte) []byte {
 
 	if c.ContentType != "" {
 		b = appendString(b, "type", c.ContentType)
+	}
+
+	if c.Sealed != "" {
+		b = appendString(b, "sealed", c.Sealed)
+		b = appendString(b, "same", c.Same)
 	}
 
 	b = c.appendBody(b)
@@ -280,6 +288,10 @@ func (a *Attempt) append(b []byte) []byte {
 		b = appendString(b, "response", Kept(a.Response))
 	}
 
+	if a.Sealed != "" {
+		b = appendString(b, "sealed", a.Sealed)
+	}
+
 	return append(b, '}')
 }
 
@@ -362,6 +374,8 @@ type record struct {
 	Text     *string         `json:"text"`
 	Base64   *string         `json:"base64"`
 	Headers  [][2]string     `json:"headers"`
+	Sealed   string          `json:"sealed"`
+	Same     string          `json:"same"`
 	Retry    *string         `json:"retry"`
 	Tick     int64           `json:"tick"`
 	Trace    string          `json:"trace"`
@@ -392,6 +406,7 @@ type record struct {
 		Status   int    `json:"status"`
 		Reason   Reason `json:"reason"`
 		Response string `json:"response"`
+		Sealed   string `json:"sealed"`
 	} `json:"attempts"`
 }
 
@@ -482,7 +497,7 @@ func (r *record) check() error {
 func (r *record) content() (Content, error) {
 	c := Content{URL: r.URL, Audience: r.Audience, Method: r.Method, ContentType: r.Type, Traceparent: r.Trace, Tracestate: r.State,
 		Adopted: r.Adopted, Lost: r.Lost, Scheduled: r.As, Expires: timeOf(r.Expires), ExpiresAfter: time.Duration(r.After) * time.Millisecond,
-		FirstExpires: r.WasUntil, Tick: timeOf(r.Tick)}
+		FirstExpires: r.WasUntil, Tick: timeOf(r.Tick), Sealed: r.Sealed, Same: r.Same}
 
 	switch {
 	case r.JSON != nil:
@@ -524,7 +539,7 @@ func (r *record) attempts() []Attempt {
 	for i, a := range r.Attempts {
 		out[i] = Attempt{Number: a.N, At: time.UnixMilli(a.At).UTC(),
 			Duration: time.Duration(a.MS)*time.Millisecond + time.Duration(a.US)*time.Microsecond,
-			Status:   a.Status, Reason: a.Reason, Response: a.Response}
+			Status:   a.Status, Reason: a.Reason, Response: a.Response, Sealed: a.Sealed}
 	}
 
 	return out
@@ -575,17 +590,4 @@ func (n *Notice) Unreadable() Reason {
 		return ReasonMissing
 	}
 	return ReasonUnreadable
-}
-
-// Reserved reports whether a producer may not set the header: it frames the exchange, or this service sets
-// it. Some servers read an underscore as a hyphen, so both count as equal.
-func Reserved(name string) bool {
-	switch l := strings.ReplaceAll(strings.ToLower(name), "_", "-"); l {
-	case "host", "connection", "content-length", "content-type", "transfer-encoding", "te", "trailer", "upgrade",
-		"keep-alive", "proxy-connection", "proxy-authorization", "proxy-authenticate", "expect", "accept-encoding",
-		"user-agent", "traceparent", "tracestate":
-		return true
-	default:
-		return strings.HasPrefix(l, "webhook-") || strings.HasPrefix(l, "notifier-")
-	}
 }

@@ -57,6 +57,10 @@ func scan(key, route, s string) (*Notice, bool) {
 			n.Tracestate = c.text()
 		case "text":
 			n.Body = []byte(c.text())
+		case "sealed":
+			n.Sealed = c.text()
+		case "same":
+			n.Same = c.text()
 		case "adopted":
 			c.take("true")
 			n.Adopted = true

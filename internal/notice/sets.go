@@ -102,6 +102,7 @@ const (
 	ReasonHeaders     Reason = "headers"      // deferred: the url's scheme or port is not one that gets the route's headers
 	ReasonToken       Reason = "token"        // the issuer returned no access token: deferred, or refused by the issuer
 	ReasonLocal       Reason = "local"        // deferred: a shortage of the instance's machine, see Shortage
+	ReasonSealed      Reason = "sealed"       // deferred: this instance does not have the key that opens the notice
 	ReasonPaused      Reason = "paused"       // deferred: its receiver is paused
 	ReasonShutdown    Reason = "shutdown"     // deferred: this instance is stopping
 	ReasonLease       Reason = "lease"        // deferred: the lease was about to end, or other instances may have reclaimed the claim
@@ -113,7 +114,8 @@ var Reasons = []Reason{
 	ReasonStatus, ReasonAckMismatch, ReasonRedirect, ReasonTooLarge, ReasonBlocked, ReasonInvalid, ReasonGone,
 	ReasonAborted, ReasonPanic, ReasonInterrupted, ReasonExhausted, ReasonExpired, ReasonRejected, ReasonUnreported, ReasonDecode, ReasonQueue,
 	ReasonUnreadable, ReasonMissing,
-	ReasonLocked, ReasonBusy, ReasonRate, ReasonBreaker, ReasonHeaders, ReasonToken, ReasonLocal, ReasonPaused, ReasonShutdown, ReasonLease,
+	ReasonLocked, ReasonBusy, ReasonRate, ReasonBreaker, ReasonHeaders, ReasonToken, ReasonLocal, ReasonSealed, ReasonPaused,
+	ReasonShutdown, ReasonLease,
 }
 
 // Shortage is a resource that this machine lacks, so that attempts cannot begin. It is a metric label, so its values are a

@@ -72,6 +72,11 @@ func (c *Content) digest() (d ContentDigest) {
 		field(h.Value)
 	}
 
+	if c.Same != "" {
+		b = append(b, "same"...)
+		field(c.Same)
+	}
+
 	if c.Ladder != nil {
 		b = append(b, "retry"...)
 		field(c.Ladder.String())

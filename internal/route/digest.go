@@ -115,6 +115,7 @@ func (r *Route) settings(add func(name, value string, hidden bool)) {
 	d.add("allow", r.Allow.String())
 	d.flag("https only", r.HTTPSOnly)
 	d.flag("adopt", r.Adopt)
+	d.add("seal", string(r.Seal))
 	d.add("order", string(r.Order))
 	d.number("dead retention", r.DeadRetention.Seconds())
 	d.number("dead keep", float64(r.DeadKeep))

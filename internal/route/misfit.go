@@ -8,6 +8,7 @@ import (
 	"net/url"
 
 	"notifier/internal/notice"
+	"notifier/internal/seal"
 	"notifier/internal/sign"
 )
 
@@ -24,6 +25,8 @@ func (r *Route) Misfits(c *notice.Content) []Misfit {
 
 	if text := r.lacksAudience(c); text != "" {
 		out = append(out, Misfit{"audience", text})
+	} else if r.Seal == seal.PerAudience && c.Audience == "" {
+		out = append(out, Misfit{"audience", "is missing; route " + r.Name + " seals the content for each audience"})
 	}
 
 	signing := r.Signing()

@@ -8,6 +8,7 @@ import (
 
 	"notifier/internal/alarm"
 	"notifier/internal/notice"
+	"notifier/internal/seal"
 	"notifier/internal/sign"
 )
 
@@ -94,6 +95,7 @@ type Route struct {
 	Allow       Allow   // private hosts and networks that a notice's url may reach
 	HTTPSOnly   bool
 	Adopt       bool
+	Seal        seal.Scope // of the subjects whose keys seal the notices; empty = they are not sealed
 	Order       Order
 	// OnDead is the route that gets a notice of each dead letter; nil = none. OnDeadBody is the maximum length
 	// of that notice's body with the dead letter's body in it; 0 = without.

@@ -32,6 +32,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/pace"
 	"notifier/internal/route"
+	"notifier/internal/seal"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -58,8 +59,18 @@ type Options struct {
 	Hints Hints
 	// Observer counts the new notices of each route. It may be nil.
 	Observer Observer
+	// Vault seals the contents of routes with a seal; nil = no route has one.
+	Vault Vault
 	// Now is Redis's clock, with which due times are compared. Nil means time.Now.
 	Now func() time.Time
+}
+
+// Vault seals contents. *[vault.Vault] is one.
+type Vault interface {
+	// Seal seals the secret part of a content with the keys of a subject. It stores them in the shard if they are new.
+	Seal(ctx context.Context, shard int, of seal.Subject, key string, c *notice.Content) error
+	// Forget drops the keys of a shard from memory, because Redis does not have one of them.
+	Forget(shard int)
 }
 
 // Hints receives the keys of due notices. Hint returns false if it has no room.
@@ -251,6 +262,46 @@ func (s *Scheduler) Schedule(ctx context.Context, req store.Request) (store.Repl
 		return store.Reply{}, err
 	}
 
+	p := s.o.Space.Partition(to.Prefix, req.Key)
+	if err := s.sealed(ctx, to, p, &req); err != nil {
+		return store.Reply{}, err
+	}
+
+	reply, err := s.one(ctx, p, req)
+	if !errors.Is(err, store.ErrNoDataKey) {
+		return reply, err
+	}
+
+	s.o.Vault.Forget(p.Shard) // Redis has lost the key
+	if err := s.sealed(ctx, to, p, &req); err != nil {
+		return store.Reply{}, err
+	}
+
+	return s.one(ctx, p, req)
+}
+
+// sealed seals the content of a request, if the route has a seal.
+func (s *Scheduler) sealed(ctx context.Context, to *route.Route, p keys.Partition, r *store.Request) error {
+	if to.Seal == "" {
+		return nil
+	}
+
+	of, ok := to.Seal.Subject(to.Prefix, r.Audience, r.Key)
+	if !ok {
+		return fmt.Errorf("%w: audience is missing: the route's content is sealed for each audience", notice.ErrInvalid)
+	}
+
+	if r.Clear == nil {
+		clear := r.Content
+		r.Clear = &clear
+	}
+
+	r.Content = *r.Clear
+	return s.o.Vault.Seal(ctx, p.Shard, of, r.Key, &r.Content)
+}
+
+// one stores one notice.
+func (s *Scheduler) one(ctx context.Context, p keys.Partition, req store.Request) (store.Reply, error) {
 	reply := make(chan store.Reply, 1)
 	if err := ctx.Err(); err != nil {
 		return store.Reply{}, fmt.Errorf("schedule: %w: nothing was sent: %w", wire.ErrUnavailable, err)
@@ -260,7 +311,6 @@ func (s *Scheduler) Schedule(ctx context.Context, req store.Request) (store.Repl
 	}
 
 	defer s.callers.Done()
-	p := s.o.Space.Partition(to.Prefix, req.Key)
 	b := s.waiting.For(s.o.Store.Node(ctx, p))
 	if b.Len() >= maxWaiting {
 		return store.Reply{}, fmt.Errorf("schedule: %w: %d notices wait for it already", wire.ErrUnavailable, maxWaiting)
@@ -279,6 +329,33 @@ func (s *Scheduler) Schedule(ctx context.Context, req store.Request) (store.Repl
 // Many stores notices. It returns one reply per request in the same order, each with its Err.
 // Requests of one key keep their order.
 func (s *Scheduler) Many(ctx context.Context, reqs []store.Request) []store.Reply {
+	out := s.many(ctx, reqs)
+	var again []int
+	for i := range out {
+		if errors.Is(out[i].Err, store.ErrNoDataKey) {
+			again = append(again, i)
+		}
+	}
+
+	if len(again) == 0 {
+		return out
+	}
+
+	rest := make([]store.Request, len(again))
+	for j, i := range again {
+		rest[j] = reqs[i]
+		s.o.Vault.Forget(s.o.Space.Shard(reqs[i].Key)) // Redis has lost the key
+	}
+
+	for j, reply := range s.many(ctx, rest) {
+		out[again[j]] = reply
+	}
+
+	return out
+}
+
+// many is Many without the repetition for lost data keys.
+func (s *Scheduler) many(ctx context.Context, reqs []store.Request) []store.Reply {
 	out := make([]store.Reply, len(reqs))
 	if !s.enter() {
 		for i := range out {
@@ -300,6 +377,11 @@ func (s *Scheduler) Many(ctx context.Context, reqs []store.Request) []store.Repl
 		}
 
 		p := s.o.Space.Partition(to.Prefix, reqs[i].Key)
+		if err := s.sealed(ctx, to, p, &reqs[i]); err != nil {
+			out[i].Err = err
+			continue
+		}
+
 		node := s.o.Store.Node(ctx, p)
 		if nodes[node] == nil {
 			nodes[node] = parts{}

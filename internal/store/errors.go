@@ -1,6 +1,11 @@
 package store
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+
+	"notifier/internal/wire"
+)
 
 // Errors that callers distinguish; those of Redis are in package wire.
 var (
@@ -8,6 +13,8 @@ var (
 	ErrNotFound = errors.New("no such notice")
 	// ErrUnrouted is returned if no route covers the key.
 	ErrUnrouted = errors.New("no route covers the key")
+	// ErrNoDataKey is returned if Redis does not have the data key of a sealed content. Nothing was written.
+	ErrNoDataKey = fmt.Errorf("%w: the shard does not have the data key of a sealed notice", wire.ErrUnavailable)
 	// ErrCursor is returned for a cursor that is not of this listing.
 	ErrCursor = errors.New("not a cursor of this listing")
 )

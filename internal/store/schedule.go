@@ -15,6 +15,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/seal"
 	"notifier/internal/wire"
 )
 
@@ -22,7 +23,7 @@ import (
 var scheduleSource string
 
 var scheduleScript = wire.NewScript("schedule", WithParts(scheduleSource), true).
-	Ends(4).Names("7, #ARGV, 3", "elsewhere").Confirmed()
+	Ends(4).Names("8, #ARGV, 3", "elsewhere").Confirmed()
 
 // Batch holds schedule requests of one partition, for one script call.
 type Batch struct {
@@ -128,6 +129,7 @@ func (s *Store) creating(b *Batch) *wire.Args {
 	}
 
 	a.End()
+	a.Text(dataKeys(b.Requests))
 	for i := range b.Requests {
 		r := &b.Requests[i]
 		a.Text(r.Key)
@@ -139,6 +141,21 @@ func (s *Store) creating(b *Batch) *wire.Args {
 	}
 
 	return a
+}
+
+// dataKeys returns the ids of the data keys of sealed contents, separated by blanks.
+func dataKeys(reqs []Request) string {
+	var ids []string
+	for i := range reqs {
+		if reqs[i].Sealed == "" {
+			continue
+		}
+		if text, err := seal.ParseText(reqs[i].Sealed); err == nil && !slices.Contains(ids, text.DataKey) {
+			ids = append(ids, text.DataKey)
+		}
+	}
+
+	return strings.Join(ids, " ")
 }
 
 // creation is one call of schedule.lua or restore.lua, which create notices. An instance whose routes are configured
@@ -232,6 +249,9 @@ func (s *Store) createTogether(ctx context.Context, v *LayoutView, calls []creat
 // created returns the replies to a call.
 func (s *Store) created(ctx context.Context, reqs []Request, c *creation) ([]Reply, error) {
 	v, err := s.w.List(scheduleScript.Op, c.cmd)
+	if redis.HasErrorPrefix(c.cmd.Err(), "NODATAKEY") {
+		return nil, ErrNoDataKey
+	}
 	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
 		return nil, err
 	}
@@ -322,7 +342,7 @@ func (s *Store) scheduled(r *Request, prefix string, v any, now time.Time) (repl
 func (r *Request) kept(f Found) Reply {
 	reply := Reply{Found: f}
 	if r.OnDuplicate != Keep {
-		if reply.Differs = r.Content.Diff(&f.Content); f.Raw != nil {
+		if reply.Differs = r.comparable(&f.Content).Diff(&f.Content); f.Raw != nil {
 			reply.Differs = []string{"body"} // the record cannot be read
 		} else if !r.Due.IsZero() && !f.SameDue(r.Due) {
 			reply.Differs = append(reply.Differs, "due")
@@ -330,6 +350,14 @@ func (r *Request) kept(f Found) Reply {
 	}
 
 	return reply
+}
+
+// comparable returns the content to compare with a stored one: that one may have been stored before the route had a seal.
+func (r *Request) comparable(stored *notice.Content) *notice.Content {
+	if r.Clear != nil && stored.Sealed == "" {
+		return r.Clear
+	}
+	return &r.Content
 }
 
 // Check returns an error for an unknown behaviour.
@@ -382,6 +410,8 @@ type Request struct {
 	Client int
 	// Checked is the prefix of the route that the request was checked for; empty = it was not checked.
 	Checked string
+	// Clear is the content before it was sealed; nil = it is not sealed.
+	Clear *notice.Content
 	notice.Content
 }
 

@@ -110,7 +110,7 @@ func (s *Store) Settle(ctx context.Context, p keys.Partition, list []Settlement)
 func (t *Settlement) bytes() int {
 	n := settleBytes
 	if !t.KeepRecord {
-		n += len(t.Claim.Body)
+		n += len(t.Claim.Body) + len(t.Claim.Sealed)
 	}
 
 	if t.Push != nil {

@@ -34,7 +34,7 @@ func (p *Pages) snapshotOf(f *store.Found) codec.Snapshot {
 
 	whole := p.fillContent(&s.Content, f, content)
 	body, ok := content.Body()
-	hidden := !ok || !bytes.Equal(body, f.Body)
+	hidden := !ok || !bytes.Equal(body, f.Body) || f.Sealed != ""
 	if s.Masked = hidden || !whole; s.Masked { // import refuses it, so it needs no secret
 		s.URL, s.Headers = codec.URL(address(content)), headers(f.Headers, content)
 	}
@@ -95,6 +95,7 @@ func (p *Pages) download(w http.ResponseWriter, r *http.Request, v Visitor) erro
 		_ = control.SetWriteDeadline(time.Now().Add(writeTime)) // not every connection has one
 		for i := range list {
 			if fits(&list[i]) && broken == nil {
+				p.reveal(r.Context(), v, &list[i])
 				line := p.snapshotOf(&list[i])
 				_, broken = w.Write(append(codec.Append(nil, &line), '\n'))
 			}

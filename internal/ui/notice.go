@@ -63,6 +63,10 @@ func (p *Pages) find(r *http.Request, v Visitor) (store.Found, error) {
 		return store.Found{}, gone
 	}
 
+	if err == nil {
+		p.reveal(r.Context(), v, &f)
+	}
+
 	return f, err
 }
 

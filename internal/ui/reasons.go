@@ -43,6 +43,7 @@ var reasonTexts = map[notice.Reason]text{
 	notice.ReasonHeaders:     say("address not allowed for the headers"),
 	notice.ReasonToken:       say("no access token"),
 	notice.ReasonLocal:       say("service short of resources"),
+	notice.ReasonSealed:      say("key not available"),
 	notice.ReasonShutdown:    say("service restarting"),
 	notice.ReasonLease:       say("taken over by another instance"),
 }
@@ -53,7 +54,7 @@ var deathReasons = func() []notice.Reason {
 	for _, r := range notice.Reasons {
 		switch r {
 		case notice.ReasonLocked, notice.ReasonBusy, notice.ReasonRate, notice.ReasonBreaker, notice.ReasonHeaders, notice.ReasonLocal,
-			notice.ReasonShutdown, notice.ReasonLease:
+			notice.ReasonSealed, notice.ReasonShutdown, notice.ReasonLease:
 		default:
 			out = append(out, r)
 		}

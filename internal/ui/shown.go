@@ -2,6 +2,7 @@ package ui
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"notifier/internal/api"
+	"notifier/internal/auth"
 	"notifier/internal/callback"
 	"notifier/internal/history"
 	"notifier/internal/mask"
@@ -49,6 +52,9 @@ func (p *Pages) body(f *store.Found) shownBody {
 
 	var laid bytes.Buffer
 	switch {
+	case f.Sealed != "":
+		out.Kind = say("sealed")
+		return out
 	case !ok:
 		out.Kind = say("masked")
 		return out
@@ -69,6 +75,13 @@ func (p *Pages) body(f *store.Found) shownBody {
 	}
 
 	return out
+}
+
+// reveal opens a sealed notice, if the visitor may read it.
+func (p *Pages) reveal(ctx context.Context, v Visitor, f *store.Found) {
+	if o, ok := p.o.Engine.(api.Opener); ok && f.Notice != nil && v.May(auth.Operate) {
+		o.Open(ctx, f)
+	}
 }
 
 // view returns the content of a notice with the masking rules.

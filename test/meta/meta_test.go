@@ -40,6 +40,7 @@ var layers = map[string]int{
 	"internal/auth":      48,
 	"internal/audit":     49,
 	"internal/store":     50,
+	"internal/vault":     49,
 	"internal/config":    52,
 	"internal/telemetry": 53,
 	"internal/receivers": 51,

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"encoding/base64"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
 	"notifier/internal/route"
+	"notifier/internal/seal"
 	"notifier/internal/testkit"
 	"notifier/internal/tracing"
 	"notifier/internal/wire"
@@ -55,7 +57,7 @@ func New(t testing.TB, table *route.Table) *Engine {
 		taps: tracing.NewPublisher(tracing.PublisherOptions{Logger: zap.NewNop()})}
 	e.Engine = engine.New(engine.Options{Conn: conn, Space: e.space, Routes: table, Instance: "test", Grace: time.Hour, Limits: "fleet",
 		Takeover: 3 * time.Second, Metrics: metrics.New(metrics.Options{Routes: table.All()}), Retention: time.Hour, Retain: 100_000,
-		ConfigureRedis: true, Drain: time.Second, Taps: e.taps, Logger: zap.NewNop()})
+		ConfigureRedis: true, Drain: time.Second, Taps: e.taps, Logger: zap.NewNop(), SealKeys: sealKeys(t)})
 
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -75,6 +77,17 @@ func New(t testing.TB, table *route.Table) *Engine {
 	}
 
 	return e
+}
+
+// sealKeys returns a service key.
+func sealKeys(t testing.TB) *seal.ServiceKeys {
+	t.Helper()
+	k, err := seal.ParseServiceKeys("test=" + base64.StdEncoding.EncodeToString(make([]byte, seal.KeySize)))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return k
 }
 
 // Copied publishes a copy of an attempt for taps, and reports whether there is one for its key.

@@ -162,7 +162,7 @@ if redis.call('EXISTS', base .. 'tombstones') == 1 then
 end
 local history = (layout[3] or '0') ~= '0' and layout[3] .. ' -' or ''
 local answer = schedule(names, {base .. 'claim:', space .. ':wake', shard .. ' ' .. prefix, KEYS[5] and '1' or '0', history, digest,
-  key, (mode == 'replace' and 'p' or 'r') .. sign .. string.format('%.0f', tonumber(ms)) .. (from and ' ' .. from .. life or ''), tail})[2]
+  '', key, (mode == 'replace' and 'p' or 'r') .. sign .. string.format('%.0f', tonumber(ms)) .. (from and ' ' .. from .. life or ''), tail})[2]
 if answer == -1 then return refuse('expires before it is due') end
 if type(answer) == 'string' then answer = tonumber(string.match(answer, '^%d+')) end
 return type(answer) == 'number' and answer or 0

@@ -3,6 +3,7 @@
 -- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 mode of timers
 --       5 the argument of handover.lua, "" = there is no history
 --       6 the digests of all keys (keys.AppendDigest), 12 bytes each
+--       7 the ids of the data keys of sealed records, separated by blanks, "" = none is sealed
 --       then for each notice: key; on duplicate ("r", "k" or "p") with the due time ("+<ms>" from now or "=<unix ms>") and, of one
 --       that expires, " +<ms>" after the due time or " =<unix ms>"; record's tail
 -- Reply {now us, answer…}; an answer is
@@ -12,21 +13,27 @@
 --                                                 is the number of that prefix, from 1
 --       -1                                        would expire before it is due, nothing was written
 --       {tombstone}                               was finalized and trimmed earlier, nothing was written
---       or the error CLOCK <Unix s> of lib/epoch.lua
+--       or the errors CLOCK <Unix s> of lib/epoch.lua, and NODATAKEY: the shard does not have one of these keys, nothing was written
 --       The last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
 -- PARTS score order order/marks order/places order/finish handover clock generation replace replace/held replace/record replace/successor replace/ends epoch timer wake
--- Bound the number of notices, at most 1000: the writes are collected into a few commands. If there are tombstones, one more command
+-- Bound the number of notices, at most 1000: the writes are collected into a few commands, and one for each data key. If there are tombstones, one more command
 --       for each of their buckets.
 -- A due time in the past becomes now. A notice that is due now gets no timer, because Redis deletes a key with an expiry in the past
 -- without an event. The fraction .5 of its score tells the sweep to claim it without the grace.
 local call, format, sub, byte = redis.call, string.format, string.sub, string.byte
 local nowtext = format('%.0f', now)
+if ARGV[7] ~= '' then
+  local seals = sub(KEYS[1], 1, string.find(KEYS[1], '}:', 1, true) + 1) .. 'seals'
+  for id in string.gmatch(ARGV[7], '%S+') do
+    if call('HEXISTS', seals, id) == 0 then return redis.error_reply('NODATAKEY ' .. id) end
+  end
+end
 local earliest = math.huge
 local reply = {t[1] * 1000000 + t[2]}
 local hand = ARGV[5] ~= '' and handover(ARGV[5], KEYS[1], t)
 local q, others = order(KEYS[1], t), {} -- the sequences of this prefix, and by index of the others
 local names, count = {}, 0
-for i = 7, #ARGV, 3 do
+for i = 8, #ARGV, 3 do
   count = count + 1
   names[count] = ARGV[i]
 end
@@ -68,7 +75,7 @@ local function flush()
 end
 
 for n = 1, count do
-  local i = 3 * n + 4
+  local i = 3 * n + 5
   local key, when = ARGV[i], ARGV[i + 1]
   local old = kept[n]
   if written[key] then -- the same key twice in one call

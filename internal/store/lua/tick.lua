@@ -23,7 +23,7 @@ local call = redis.call
 local recurring = beside(KEYS[1], 'recurring')
 local reply, args, places = {t[1] * 1000000 + t[2]}, {unpack(ARGV, 1, 6)}, {}
 local digests = ARGV[6]
-args[6] = ''
+args[6], args[7] = '', '' -- recurring notices are not sealed
 
 local function write(key, text, state) call('HSET', recurring, key, state .. string.sub(text, #statein(text) + 1)) end
 

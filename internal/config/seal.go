@@ -1,0 +1,47 @@
+package config
+
+import (
+	"notifier/internal/seal"
+)
+
+// sealKeys reads NOTIFIER_SEAL_KEYS. Its error does not contain the keys.
+func (r *reader) sealKeys(text string) *seal.ServiceKeys {
+	if text == "" {
+		return nil
+	}
+
+	k, err := seal.ParseServiceKeys(text)
+	if err != nil {
+		r.add(Prefix+"SEAL_KEYS", "", "(not shown) "+err.Error())
+	}
+
+	return k
+}
+
+// seal reads whose keys seal the notices of the route, and refuses settings that would leave clear text somewhere.
+func (rr *routeReader) seal(c *Config) {
+	raw, rt := &rr.raw, rr.rt
+	if raw.Seal == "" {
+		return
+	}
+
+	var err error
+	if rt.Seal, err = seal.ParseScope(raw.Seal); err != nil {
+		rr.bad("SEAL", raw.Seal, err.Error())
+		return
+	}
+
+	const anyway = "; remove one of the two"
+	switch {
+	case c.SealKeys == nil && !rr.errs.Of(Prefix+"SEAL_KEYS"):
+		rr.bad("SEAL", raw.Seal, "needs "+Prefix+"SEAL_KEYS, such as 2026-11=<32 random bytes in base64>")
+	case rt.Adopt:
+		rr.bad("SEAL", raw.Seal, "cannot be combined with ADOPT, because the value of a plain timer is clear text"+anyway)
+	case rt.Target.Kind != "" && !http(rt.Target.Kind):
+		rr.bad("SEAL", raw.Seal, "is not supported yet for the target "+string(rt.Target.Kind)+", whose entries would be clear text"+anyway)
+	case len(c.History.URL) > 0:
+		rr.bad("SEAL", raw.Seal, "is not supported yet with "+Prefix+"HISTORY_URL, because the history would have clear text"+anyway)
+	case rt.OnDeadBody > 0:
+		rr.bad("SEAL", raw.Seal, "is not supported yet with ON_DEAD_BODY=include, because the hook's notice could not have the body"+anyway)
+	}
+}

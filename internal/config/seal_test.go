@@ -1,0 +1,44 @@
+package config
+
+import (
+	"encoding/base64"
+	"errors"
+	"strings"
+	"testing"
+
+	"notifier/internal/seal"
+)
+
+func TestSealIsRefusedWhereClearTextWouldStay(t *testing.T) {
+	key := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", seal.KeySize)))
+	keys := "SEAL_KEYS=2026-11=" + key
+	c, err := load(with(keys, "ROUTE_ORDERS_SEAL=audience"))
+	if err != nil || c.Routes[0].Seal != seal.PerAudience || c.SealKeys.Names()[0] != "2026-11" {
+		t.Fatal(err)
+	}
+	if said := strings.Join(Describe(c), "\n"); !strings.Contains(said, "sealed with a key for each audience") || strings.Contains(said, key) {
+		t.Error(said)
+	}
+
+	for _, x := range []struct {
+		want string
+		set  []string
+	}{
+		{"needs NOTIFIER_SEAL_KEYS", []string{"ROUTE_ORDERS_SEAL=route"}},
+		{"want route, audience or id", []string{keys, "ROUTE_ORDERS_SEAL=yes"}},
+		{"cannot be combined with ADOPT", []string{keys, "ROUTE_ORDERS_SEAL=id", "ROUTE_ORDERS_ADOPT=true"}},
+		{"not supported yet for the target list", []string{keys, "ROUTE_ORDERS_SEAL=id", "ROUTE_ORDERS_TARGET=list:todo"}},
+		{"not supported yet for the target log", []string{keys, "ROUTE_ORDERS_SEAL=id", "ROUTE_ORDERS_TARGET=log"}},
+		{"not supported yet with NOTIFIER_HISTORY_URL", []string{keys, "ROUTE_ORDERS_SEAL=id", "HISTORY_URL=sqlite:///tmp/h"}},
+		{"not supported yet with ON_DEAD_BODY=include", []string{keys, "ROUTES=orders,hook", "ROUTE_HOOK_PREFIX=ops", "ROUTE_HOOK_TARGET=log",
+			"ROUTE_ORDERS_SEAL=id", "ROUTE_ORDERS_ON_DEAD=hook", "ROUTE_ORDERS_ON_DEAD_BODY=include"}},
+		{"NOTIFIER_SEAL_KEYS: (not shown) entry 1 has no valid name", []string{"SEAL_KEYS=" + hidden}},
+		{"NOTIFIER_SEAL_KEYS: (not shown) the key a has 24 bytes", []string{"SEAL_KEYS=a=" + hidden, "ROUTE_ORDERS_SEAL=id"}},
+	} {
+		_, err := load(with(x.set...))
+		var list Errors
+		if !errors.As(err, &list) || len(list) != 1 || !strings.Contains(err.Error(), x.want) || strings.Contains(err.Error(), hidden) {
+			t.Errorf("%q: %v", x.set, err)
+		}
+	}
+}

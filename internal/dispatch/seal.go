@@ -1,0 +1,81 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/notice"
+	"notifier/internal/seal"
+	"notifier/internal/store"
+	"notifier/internal/vault"
+)
+
+const (
+	// sealedFor is the postponement of a notice that this instance cannot open.
+	sealedFor = time.Second
+	// avoidFor is how long this instance then claims nothing of the route. Other instances claim the notices after the grace.
+	avoidFor = 5 * time.Second
+)
+
+// avoid claims nothing for a while, so that instances with the missing key claim the notices.
+func (q *routeQueue) avoid(err error) {
+	q.mu.Lock()
+	now := time.Now()
+	first := now.After(q.avoids)
+	if first {
+		q.avoids = now.Add(avoidFor)
+		time.AfterFunc(avoidFor, q.wake)
+	}
+
+	q.mu.Unlock()
+	if first {
+		q.d.o.Logger.Warn("cannot open sealed notices, leaving the route to other instances", zap.String("route", q.r.Name), zap.Error(err))
+	}
+}
+
+// avoided reports whether nothing is claimed now. The caller holds mu.
+func (q *routeQueue) avoided() bool { return !q.avoids.IsZero() && time.Now().Before(q.avoids) }
+
+// handleOpened runs the handler with the notice opened, if it is sealed. sealed is then the answer, which the result does not have.
+func (q *routeQueue) handleOpened(ctx context.Context, c *store.Claim) (r notice.Result, sealed string) {
+	if c.Sealed == "" {
+		return q.handle(ctx, c.Notice), ""
+	}
+
+	n := *c.Notice
+	content, err := q.d.o.Vault.Open(ctx, c.Shard, c.Key, &c.Content)
+	switch {
+	case errors.Is(err, vault.ErrSealed):
+		q.avoid(err)
+		return notice.DeferredResult(notice.ReasonSealed, sealedFor, err.Error()), ""
+	case errors.Is(err, seal.ErrForeign), errors.Is(err, seal.ErrFormat):
+		return notice.DeadResult(notice.ReasonUnreadable, "the sealed content does not open; it is kept, and a redrive tries again"), ""
+	case err != nil:
+		return notice.DeferredResult(notice.ReasonSealed, sealedFor, err.Error()), ""
+	}
+
+	n.Content, n.Sealed = content, c.Sealed // Sealed says so to handlers
+	if r = q.handle(ctx, &n); r.Response == "" {
+		return r, ""
+	}
+
+	sealed, err = q.d.o.Vault.SealAnswer(ctx, c.Shard, c.Notice, notice.Kept(r.Response))
+	if err != nil { // the key is in memory
+		q.d.o.Logger.Warn("cannot seal an answer, it is not kept", zap.String("key", c.Key), zap.Error(err))
+	}
+
+	r.Response = ""
+	return r, sealed
+}
+
+// panicked is the log field of a handler's panic, whose value may have content of the notice.
+func panicked(n *notice.Notice, value any) zap.Field {
+	if n.Sealed != "" {
+		return zap.String("panic", fmt.Sprintf("%T, not shown: the notice is sealed", value))
+	}
+	return zap.Any("panic", value)
+}

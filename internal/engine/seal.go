@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/notice"
+	"notifier/internal/route"
+	"notifier/internal/seal"
+	"notifier/internal/store"
+)
+
+// Open opens a sealed notice for a caller who may read it. A notice that this instance cannot open stays sealed.
+func (e *Engine) Open(ctx context.Context, f *store.Found) {
+	if f.Notice == nil || f.Sealed == "" {
+		return
+	}
+
+	n, shard := *f.Notice, e.store.Space().Shard(f.Key)
+	content, err := e.vault.Open(ctx, shard, f.Key, &n.Content)
+	if err == nil {
+		n.Content = content
+		n.Attempts, err = e.vault.OpenAnswers(ctx, shard, f.Notice)
+	}
+
+	if err != nil {
+		e.o.Logger.Warn("cannot open a sealed notice, showing it sealed", zap.String("key", f.Key), zap.Error(err))
+		return
+	}
+
+	f.Notice = &n
+}
+
+// withAddress returns a notice with another address.
+func (e *Engine) withAddress(ctx context.Context, to *route.Route, f *store.Found, a notice.Address) (*notice.Notice, error) {
+	if f.Sealed == "" {
+		n := f.Notice.Readdress(a)
+		return n, to.CheckAddress(&n.Content)
+	}
+
+	e.vault.Forget(f.Shard) // amend.lua does not check that Redis has the data key
+	opened, err := e.vault.Open(ctx, f.Shard, f.Key, &f.Content)
+	if err != nil {
+		return nil, err
+	}
+
+	of, ok := to.Seal.Subject(to.Prefix, f.Audience, f.Key)
+	if !ok {
+		of = seal.RouteSubject(to.Prefix)
+	}
+
+	return f.Notice.ReaddressSealed(a, opened, func(c *notice.Content) error {
+		if err := to.CheckAddress(c); err != nil {
+			return err
+		}
+		return e.vault.Seal(ctx, f.Shard, of, f.Key, c)
+	})
+}
+
+// errNotRestored is returned for notices of routes with a seal.
+var errNotRestored = fmt.Errorf("%w: the route seals its notices, and restoring them is not supported yet", notice.ErrInvalid)
+
+// routeToRestore returns the route of a notice that is to be restored.
+func (e *Engine) routeToRestore(ctx context.Context, key string) (*route.Route, error) {
+	r, err := e.route(ctx, key)
+	if err == nil && r.Seal != "" {
+		err = errNotRestored
+	}
+
+	return r, err
+}

@@ -1,0 +1,287 @@
+package engine
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	logobserver "go.uber.org/zap/zaptest/observer"
+
+	"notifier/internal/callback"
+	"notifier/internal/move"
+	"notifier/internal/notice"
+	"notifier/internal/route"
+	"notifier/internal/seal"
+	"notifier/internal/store"
+	"notifier/internal/testkit"
+)
+
+// card and password are planted in everything that a producer and a receiver write.
+const card, password = "4111111111111111", "q7jK9vZr2LwXb8Tn"
+
+func sealKeys(t *testing.T, names ...string) *seal.ServiceKeys {
+	t.Helper()
+	var parts []string
+	for _, name := range names {
+		parts = append(parts, name+"="+base64.StdEncoding.EncodeToString([]byte(strings.Repeat(name+"*", seal.KeySize)[:seal.KeySize])))
+	}
+	k, err := seal.ParseServiceKeys(strings.Join(parts, ","))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func sealedRoute(scope seal.Scope) *route.Route {
+	r := testRoute("r", "app1")
+	r.Target, r.Seal = route.Target{Kind: route.KindNotice}, scope
+	return r
+}
+
+// merchant is a receiver that answers with the body that it got.
+type merchant struct {
+	*httptest.Server
+	mu     sync.Mutex
+	status int
+	got    []string // authorization, header and body of each request
+}
+
+func newMerchant(t *testing.T, status int) *merchant {
+	t.Helper()
+	m := &merchant{status: status}
+	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		_, given, _ := r.BasicAuth()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.got = append(m.got, fmt.Sprintf("%s %s %s", given, r.Header.Get("X-Card"), body))
+		w.WriteHeader(m.status)
+		_, _ = w.Write(body)
+	}))
+	t.Cleanup(m.Close)
+	return m
+}
+
+func (m *merchant) requests() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]string(nil), m.got...)
+}
+
+func (m *merchant) answer(status int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.status = status
+}
+
+// planted returns a request with the card in each part that is sealed.
+func (m *merchant) planted(key string) store.Request {
+	return store.Request{Key: key, Content: notice.Content{URL: strings.Replace(m.URL, "://", "://user:"+password+"@", 1), Audience: "m_1",
+		Body: []byte(`{"card":"` + card + `"}`), Headers: []notice.Header{{Name: "X-Card", Value: card}}}}
+}
+
+const plantedRequest = password + " " + card + ` {"card":"` + card + `"}`
+
+// everything returns the names and values of all keys of a database's namespace.
+func everything(t *testing.T, w *world) []string {
+	t.Helper()
+	c := w.srv.Client()
+	all, err := c.Keys(t.Context(), "*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := all
+	for _, k := range all {
+		switch c.Type(t.Context(), k).Val() {
+		case "hash":
+			texts = append(texts, fmt.Sprint(c.HGetAll(t.Context(), k).Val()))
+		case "zset":
+			texts = append(texts, fmt.Sprint(c.ZRange(t.Context(), k, 0, -1).Val()))
+		case "list":
+			texts = append(texts, fmt.Sprint(c.LRange(t.Context(), k, 0, -1).Val()))
+		case "set":
+			texts = append(texts, fmt.Sprint(c.SMembers(t.Context(), k).Val()))
+		case "stream":
+			texts = append(texts, fmt.Sprint(c.XRange(t.Context(), k, "-", "+").Val()))
+		default:
+			texts = append(texts, c.Get(t.Context(), k).Val())
+		}
+	}
+	return texts
+}
+
+func TestSealedContentIsNowhereInRedisAndTheLog(t *testing.T) {
+	t.Parallel()
+	for _, scope := range []seal.Scope{seal.PerRoute, seal.PerAudience, seal.PerID} {
+		t.Run(string(scope), func(t *testing.T) {
+			t.Parallel()
+			m := newMerchant(t, 500)
+			calls := callback.New(callback.Options{})
+			t.Cleanup(calls.Close)
+			core, logs := logobserver.New(zap.DebugLevel)
+			r := sealedRoute(scope)
+			r.Allow, _ = route.ParseAllow("127.0.0.1")
+			r.OnDead = testRoute("hook", "ops:x")
+			w := start(t, testkit.SharedRedis(t), calls, func(o *Options) {
+				o.SealKeys, o.Logger, o.Space.Shards = sealKeys(t, "k"), zap.New(core), 3
+			}, r, r.OnDead)
+			at := key(1)
+			for i := 2; w.store.Space().Shard(at) == 0; i++ {
+				at = key(i)
+			}
+			reply, err := w.Schedule(t.Context(), m.planted(at))
+			if err != nil || !reply.Created || reply.Sealed == "" {
+				t.Fatal(reply, err)
+			}
+			if w.Open(t.Context(), &reply.Found); string(reply.Body) != `{"card":"`+card+`"}` {
+				t.Errorf("the reply opened: %+v", reply.Notice)
+			}
+			f := w.until(t, at, notice.Dead)
+			if len(f.Attempts) != 3 || f.Attempts[0].Sealed == "" || f.Attempts[0].Response != "" || f.Sealed == "" {
+				t.Errorf("%+v", f.Notice)
+			}
+			w.Open(t.Context(), &f)
+			if f.Attempts[2].Response != `{"card":"`+card+`"}` || string(f.Body) != f.Attempts[2].Response || f.Sealed != "" {
+				t.Errorf("opened: %+v", f.Notice)
+			}
+
+			m.answer(200)
+			if c, err := w.Redrive(t.Context(), at, notice.Expiry{}); err != nil || !c.Done {
+				t.Fatal(c, err)
+			}
+			w.until(t, at, notice.Delivered)
+			for i, got := range m.requests() {
+				if got != plantedRequest {
+					t.Errorf("request %d: %s", i, got)
+				}
+			}
+			if n := len(m.requests()); n != 4 {
+				t.Errorf("%d requests", n)
+			}
+
+			texts := everything(t, w)
+			for _, e := range logs.All() {
+				texts = append(texts, fmt.Sprint(e.Message, e.ContextMap()))
+			}
+			testkit.CheckSecrets(t, []string{card, password}, texts...)
+		})
+	}
+}
+
+func TestSealedNoticeChangesItsAddressAndHeaders(t *testing.T) {
+	t.Parallel()
+	m := newMerchant(t, 200)
+	calls := callback.New(callback.Options{})
+	t.Cleanup(calls.Close)
+	r := sealedRoute(seal.PerRoute)
+	r.Allow, _ = route.ParseAllow("127.0.0.1")
+	w := start(t, testkit.SharedRedis(t), calls, func(o *Options) { o.SealKeys = sealKeys(t, "k") }, r)
+	first := m.planted(key(1))
+	first.Delay = time.Hour
+	if _, err := w.Schedule(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	other := []notice.Header{{Name: "X-Card", Value: card + "2"}}
+	c, _, err := w.Readdress(t.Context(), key(1), notice.Address{Headers: other, SetHeaders: true}, nil)
+	if err != nil || !c.Done {
+		t.Fatal(c, err)
+	}
+	if f, err := w.Find(t.Context(), key(1)); err != nil || f.Scheduled == nil || f.Sealed == "" || strings.Contains(f.Record(), card) {
+		t.Fatalf("%s, %v", f.Record(), err)
+	}
+	first.Delay, first.Due = time.Hour, time.Time{}
+	if reply, err := w.Schedule(t.Context(), first); err != nil || reply.Created || len(reply.Differs) > 0 { // as scheduled
+		t.Errorf("the same call again: %v, %v", reply.Differs, err)
+	}
+	first.Body = []byte(`{}`)
+	if reply, err := w.Schedule(t.Context(), first); err != nil || len(reply.Differs) == 0 {
+		t.Errorf("another body: %+v, %v", reply, err)
+	}
+	if _, err := w.Fire(t.Context(), key(1)); err != nil {
+		t.Fatal(err)
+	}
+	w.until(t, key(1), notice.Delivered)
+	if got := m.requests(); len(got) != 1 || got[0] != password+" "+card+`2 {"card":"`+card+`"}` {
+		t.Errorf("%q", got)
+	}
+}
+
+// An instance without the key uses no attempt, and leaves the notice to the one that has it.
+func TestInstanceWithoutTheKeyLeavesSealedNotices(t *testing.T) {
+	t.Parallel()
+	m, srv := newMerchant(t, 200), testkit.SharedRedis(t)
+	calls := callback.New(callback.Options{})
+	t.Cleanup(calls.Close)
+	r := sealedRoute(seal.PerRoute)
+	r.Allow, _ = route.ParseAllow("127.0.0.1")
+	blank := *r
+	blank.Seal = ""
+	quiet := func(o *Options) { o.Logger = zap.NewNop() }
+	start(t, srv, calls, func(o *Options) { quiet(o); o.Instance = "without" }, &blank)
+	with := start(t, srv, calls, func(o *Options) { quiet(o); o.SealKeys, o.Instance = sealKeys(t, "k"), "with" }, r)
+	const n = 20
+	with.put(t, n, func(i int) store.Request { return m.planted(key(i)) })
+	for i := range n {
+		if f := with.until(t, key(i), notice.Delivered); f.AttemptsMade != 1 {
+			t.Errorf("%s: %d attempts", f.Key, f.AttemptsMade)
+		}
+	}
+}
+
+// A text that was changed in Redis opens nowhere: it must not be tried for ever.
+func TestChangedSealedTextBecomesADeadLetter(t *testing.T) {
+	t.Parallel()
+	m := newMerchant(t, 200)
+	calls := callback.New(callback.Options{})
+	t.Cleanup(calls.Close)
+	r := sealedRoute(seal.PerRoute)
+	r.Allow, _ = route.ParseAllow("127.0.0.1")
+	w := start(t, testkit.SharedRedis(t), calls, func(o *Options) { o.SealKeys = sealKeys(t, "k") }, r)
+	x := m.planted(key(1))
+	x.Delay = time.Hour
+	if _, err := w.Schedule(t.Context(), x); err != nil {
+		t.Fatal(err)
+	}
+	f, err := w.Find(t.Context(), key(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := []byte(f.Sealed)
+	changed[len(changed)-10] = map[bool]byte{true: 'B', false: 'A'}[changed[len(changed)-10] == 'A']
+	record := strings.Replace(f.Record(), f.Sealed, string(changed), 1)
+	records := w.store.Space().Records(w.store.Space().Partition("app1", key(1)))
+	if err := w.srv.Client().HSet(t.Context(), records, key(1), record).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Fire(t.Context(), key(1)); err != nil {
+		t.Fatal(err)
+	}
+	if f := w.until(t, key(1), notice.Dead); f.Reason != notice.ReasonUnreadable || len(m.requests()) > 0 {
+		t.Errorf("%+v, %q", f.Notice, m.requests())
+	}
+}
+
+func TestReshardOfSealedNoticesIsRefused(t *testing.T) {
+	t.Parallel()
+	m, srv := newMerchant(t, 200), testkit.SharedRedis(t)
+	r := sealedRoute(seal.PerRoute)
+	r.Allow, _ = route.ParseAllow("127.0.0.1")
+	w := start(t, srv, newSink(1), func(o *Options) { o.SealKeys = sealKeys(t, "k") }, r)
+	x := m.planted(key(1))
+	x.Delay = time.Hour
+	if _, err := w.Schedule(t.Context(), x); err != nil {
+		t.Fatal(err)
+	}
+	done, err := move.Reshard(t.Context(), move.Options{Conn: w.o.Conn, Namespace: srv.Namespace(), To: 2})
+	if !errors.Is(err, move.ErrRefused) || !strings.Contains(err.Error(), "SEAL") || done.Changed {
+		t.Errorf("%+v, %v", done, err)
+	}
+}

@@ -1,0 +1,298 @@
+package vault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/notice"
+	"notifier/internal/seal"
+	"notifier/internal/wire"
+)
+
+// ErrSealed means that this instance cannot open a text, because a key is missing.
+var ErrSealed = errors.New("a key of a sealed notice is missing")
+
+// mostCached bounds the keys of each kind in memory.
+const mostCached = 10_000
+
+// Vault seals and opens contents. It is safe for concurrent use.
+type Vault struct {
+	keys *seal.ServiceKeys // nil = there are none
+	w    *wire.Client
+
+	mu       sync.Mutex
+	subjects map[place]*pair
+	opened   map[place]*seal.DataKey
+}
+
+// place is a field of a shard's hash.
+type place struct {
+	shard int
+	field string
+}
+
+// pair has the keys that seal the texts of a subject.
+type pair struct {
+	data   *seal.DataKey
+	digest *seal.DigestKey
+}
+
+// New returns a Vault. keys may be nil: then nothing can be sealed or opened.
+func New(keys *seal.ServiceKeys, w *wire.Client) *Vault {
+	return &Vault{keys: keys, w: w, subjects: map[place]*pair{}, opened: map[place]*seal.DataKey{}}
+}
+
+// Forget drops the cached keys of a shard.
+func (v *Vault) Forget(shard int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	drop(v.subjects, shard)
+	drop(v.opened, shard)
+}
+
+func drop[T any](cache map[place]T, shard int) {
+	for p := range cache {
+		if p.shard == shard {
+			delete(cache, p)
+		}
+	}
+}
+
+// Seal seals the secret part of a notice's content with the keys of a subject.
+func (v *Vault) Seal(ctx context.Context, shard int, of seal.Subject, key string, c *notice.Content) error {
+	p, err := v.pair(ctx, shard, of)
+	if err != nil {
+		return err
+	}
+
+	secret := c.Secret()
+	text, err := p.data.Seal(seal.Content, v.space(), key, secret)
+	if err != nil {
+		return err
+	}
+
+	same, err := p.digest.Digest(v.space(), key, secret)
+	if err == nil {
+		c.Seal(text.String(), same)
+	}
+
+	return err
+}
+
+// Open returns a sealed content opened. An error that wraps ErrSealed means that a key is missing.
+func (v *Vault) Open(ctx context.Context, shard int, key string, c *notice.Content) (notice.Content, error) {
+	secret, err := v.open(ctx, shard, key, c.Sealed)
+	if err != nil {
+		return notice.Content{}, err
+	}
+
+	return c.Opened(secret)
+}
+
+// SealAnswer seals an answer with the data key of a notice's content.
+func (v *Vault) SealAnswer(ctx context.Context, shard int, n *notice.Notice, answer string) (string, error) {
+	text, err := seal.ParseText(n.Sealed)
+	if err != nil {
+		return "", err
+	}
+
+	d, err := v.dataKey(ctx, shard, text.DataKey)
+	if err != nil {
+		return "", err
+	}
+
+	sealed, err := d.Seal(seal.Answer, v.space(), n.Key, []byte(answer))
+	return sealed.String(), err
+}
+
+// OpenAnswers returns attempts with their answers opened.
+func (v *Vault) OpenAnswers(ctx context.Context, shard int, n *notice.Notice) ([]notice.Attempt, error) {
+	out := make([]notice.Attempt, len(n.Attempts))
+	for i, a := range n.Attempts {
+		if a.Sealed != "" {
+			answer, err := v.open(ctx, shard, n.Key, a.Sealed)
+			if err != nil {
+				return nil, err
+			}
+
+			a.Response, a.Sealed = string(answer), ""
+		}
+
+		out[i] = a
+	}
+
+	return out, nil
+}
+
+func (v *Vault) open(ctx context.Context, shard int, key, sealed string) ([]byte, error) {
+	text, err := seal.ParseText(sealed)
+	if err != nil {
+		return nil, err
+	}
+
+	d, err := v.dataKey(ctx, shard, text.DataKey)
+	if err != nil {
+		return nil, err
+	}
+
+	return d.Open(text, v.space(), key)
+}
+
+func (v *Vault) space() string { return v.w.Space.Namespace }
+
+// dataKey returns the data key of a shard with that id.
+func (v *Vault) dataKey(ctx context.Context, shard int, id string) (*seal.DataKey, error) {
+	at := place{shard, id}
+	v.mu.Lock()
+	d := v.opened[at]
+	v.mu.Unlock()
+	if d != nil {
+		return d, nil
+	}
+	if v.keys == nil {
+		return nil, fmt.Errorf("%w: this instance has no service keys", ErrSealed)
+	}
+
+	value, err := v.field(ctx, shard, id)
+	if err != nil {
+		return nil, err
+	}
+
+	of, wrapped, ok := strings.Cut(value, " ")
+	if !ok {
+		return nil, fmt.Errorf("%w: Redis has no data key %s", ErrSealed, id)
+	}
+
+	d, err = v.keys.UnwrapData(v.space(), seal.Subject(of), id, wrapped)
+	if err != nil {
+		return nil, missing(err)
+	}
+
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	keep(v.opened, at, d)
+	return d, nil
+}
+
+// missing makes an error about a missing service key an ErrSealed.
+func missing(err error) error {
+	if errors.Is(err, seal.ErrNoKey) {
+		return fmt.Errorf("%w: %w", ErrSealed, err)
+	}
+	return err
+}
+
+// field reads a field of a shard's hash; "" = there is none.
+func (v *Vault) field(ctx context.Context, shard int, name string) (string, error) {
+	value, err := v.w.Redis.HGet(ctx, v.w.Space.Seals(shard), name).Result()
+	if errors.Is(err, redis.Nil) {
+		return "", nil
+	}
+	if err != nil {
+		return "", v.w.Fail("seal", err)
+	}
+
+	return value, nil
+}
+
+// keep adds to a cache. A full cache drops any other key.
+func keep[T any](cache map[place]T, at place, x T) {
+	for old := range cache {
+		if len(cache) < mostCached {
+			break
+		}
+
+		delete(cache, old)
+	}
+
+	cache[at] = x
+}
+
+// pair returns the keys of a subject in a shard, and stores new ones if there are none.
+func (v *Vault) pair(ctx context.Context, shard int, of seal.Subject) (*pair, error) {
+	at := place{shard, string(of)}
+	v.mu.Lock()
+	p := v.subjects[at]
+	v.mu.Unlock()
+	if p != nil {
+		return p, nil
+	}
+	if v.keys == nil {
+		return nil, fmt.Errorf("%w: this instance has no service keys", ErrSealed)
+	}
+
+	value, err := v.field(ctx, shard, string(of))
+	if err == nil && value == "" {
+		value, err = v.create(ctx, shard, of)
+	}
+
+	if err != nil {
+		return nil, err
+	}
+	if p, err = v.read(ctx, shard, of, value); err != nil {
+		return nil, err
+	}
+
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	keep(v.subjects, at, p)
+	return p, nil
+}
+
+// read reads the value of a subject's field.
+func (v *Vault) read(ctx context.Context, shard int, of seal.Subject, value string) (*pair, error) {
+	parts := strings.Split(value, " ")
+	if len(parts) != 3 {
+		return nil, wire.BadReply("seal", "the field of %s is malformed", of)
+	}
+
+	digest, err := v.keys.UnwrapDigest(v.space(), of, parts[1], parts[2])
+	if err != nil {
+		return nil, missing(err)
+	}
+
+	data, err := v.dataKey(ctx, shard, parts[0])
+	if err != nil {
+		return nil, err
+	}
+
+	return &pair{data, digest}, nil
+}
+
+// create stores new keys of a subject, and returns the value of its field: another instance may have been first.
+func (v *Vault) create(ctx context.Context, shard int, of seal.Subject) (string, error) {
+	data, digest := seal.NewDataKey(), seal.NewDigestKey()
+	wrapped, err := v.keys.WrapData(v.space(), of, data)
+	if err != nil {
+		return "", err
+	}
+
+	wrappedDigest, err := v.keys.WrapDigest(v.space(), of, digest)
+	if err != nil {
+		return "", err
+	}
+
+	table, value := v.w.Space.Seals(shard), data.ID+" "+digest.ID+" "+wrappedDigest
+	if err := v.w.Redis.HSet(ctx, table, data.ID, string(of)+" "+wrapped).Err(); err != nil {
+		return "", v.w.Fail("seal", err)
+	}
+
+	first, err := v.w.Redis.HSetNX(ctx, table, string(of), value).Result()
+	if err != nil {
+		return "", v.w.Fail("seal", err)
+	}
+	if first {
+		return value, nil
+	}
+
+	if err := v.w.Redis.HDel(ctx, table, data.ID).Err(); err != nil {
+		return "", v.w.Fail("seal", err)
+	}
+
+	return v.field(ctx, shard, string(of))
+}

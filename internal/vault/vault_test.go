@@ -1,0 +1,154 @@
+package vault_test
+
+import (
+	"encoding/base64"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/route"
+	"notifier/internal/schedule"
+	"notifier/internal/seal"
+	"notifier/internal/store"
+	"notifier/internal/testkit"
+	"notifier/internal/vault"
+	"notifier/internal/wire"
+)
+
+const (
+	prefix = "shop:order"
+	card   = "4111111111111111"
+)
+
+// service returns service keys with these names.
+func service(t *testing.T, names ...string) *seal.ServiceKeys {
+	t.Helper()
+	var parts []string
+	for _, name := range names {
+		parts = append(parts, name+"="+base64.StdEncoding.EncodeToString([]byte(strings.Repeat(name+"*", seal.KeySize)[:seal.KeySize])))
+	}
+	k, err := seal.ParseServiceKeys(strings.Join(parts, ","))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// instance is one process on a Redis.
+type instance struct {
+	store *store.Store
+	vault *vault.Vault
+	calls *schedule.Scheduler
+}
+
+func start(t *testing.T, srv *testkit.Redis, k *seal.ServiceKeys, scope seal.Scope) instance {
+	t.Helper()
+	c, err := wire.Open(wire.Address{URL: srv.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	space := keys.Space{Namespace: srv.Namespace(), Shards: 1}
+	s := store.New(store.Options{Client: c.Commander, Space: space, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000})
+	if err := s.Wire().Detect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Layout.Learn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	routes, err := route.NewTable([]*route.Route{{Name: "orders", Prefix: prefix, Target: route.Target{Kind: route.KindNotice}, Seal: scope}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := vault.New(k, s.Wire())
+	return instance{s, v, schedule.New(schedule.Options{Store: s, Routes: routes, Space: s.Space(), Vault: v})}
+}
+
+func request(key string) store.Request {
+	return store.Request{Key: key, Delay: time.Hour, Content: notice.Content{URL: "https://user:" + card + "@merchant.example/p?a=1",
+		Audience: "m_1", Body: []byte(`{"card":"` + card + `"}`), Headers: []notice.Header{{Name: "X-Card", Value: card}}}}
+}
+
+func scheduled(t *testing.T, i instance, r store.Request) store.Reply {
+	t.Helper()
+	reply, err := i.calls.Schedule(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply
+}
+
+func TestSealedNoticeOpensAtEachInstanceWithTheKey(t *testing.T) {
+	for _, scope := range []seal.Scope{seal.PerRoute, seal.PerAudience, seal.PerID} {
+		srv := testkit.SharedRedis(t)
+		a, b := start(t, srv, service(t, "2026-11"), scope), start(t, srv, service(t, "2027-01", "2026-11"), scope)
+		without := start(t, srv, nil, "")
+		const key = "shop:order:paid:O1"
+		if r := scheduled(t, a, request(key)); !r.Created {
+			t.Fatalf("%+v", r)
+		}
+		f, err := b.store.Find(t.Context(), prefix, key)
+		if err != nil || f.Sealed == "" || strings.Contains(f.Record(), card) || strings.Contains(f.Record(), "X-Card") ||
+			f.URL != "https://merchant.example/p?a=1" {
+			t.Fatalf("%s, %v", f.Record(), err)
+		}
+		want := request(key).Content
+		c, err := b.vault.Open(t.Context(), f.Shard, key, &f.Content)
+		if err != nil || c.URL != want.URL || string(c.Body) != string(want.Body) || len(c.Headers) != 1 || c.Headers[0] != want.Headers[0] {
+			t.Errorf("%s: %+v, %v", scope, c, err)
+		}
+		if _, err := without.vault.Open(t.Context(), f.Shard, key, &f.Content); !errors.Is(err, vault.ErrSealed) {
+			t.Errorf("without the key: %v", err)
+		}
+
+		if r := scheduled(t, b, request(key)); r.Created || len(r.Differs) > 0 { // another instance, the same call
+			t.Errorf("the same call again: %v", r.Differs)
+		}
+		other := request(key)
+		other.Body = []byte(`{"card":"4000000000000000"}`)
+		if r := scheduled(t, b, other); r.Created || len(r.Differs) != 1 || r.Differs[0] != "content" {
+			t.Errorf("another body: %v", r.Differs)
+		}
+	}
+}
+
+func TestLostDataKeyIsStoredAgainBeforeANoticeIs(t *testing.T) {
+	srv := testkit.SharedRedis(t)
+	a := start(t, srv, service(t, "k"), seal.PerRoute)
+	scheduled(t, a, request("shop:order:paid:O1"))
+	if err := a.store.Wire().Redis.Del(t.Context(), a.store.Space().Seals(0)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if r := scheduled(t, a, request("shop:order:paid:O2")); !r.Created {
+		t.Fatalf("%+v", r)
+	}
+	if err := a.store.Wire().Redis.Del(t.Context(), a.store.Space().Seals(0)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	many := []store.Request{request("shop:order:paid:O3"), request("shop:order:paid:O4")}
+	for _, r := range a.calls.Many(t.Context(), many) {
+		if r.Err != nil || !r.Created {
+			t.Fatalf("%+v", r)
+		}
+	}
+	b := start(t, srv, service(t, "k"), seal.PerRoute)
+	f, err := b.store.Find(t.Context(), prefix, "shop:order:paid:O3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := b.vault.Open(t.Context(), f.Shard, f.Key, &f.Content); err != nil || !strings.Contains(string(c.Body), card) {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+func TestNoticeOfBeforeTheSealIsRecognised(t *testing.T) {
+	srv := testkit.SharedRedis(t)
+	clear, sealed := start(t, srv, nil, ""), start(t, srv, service(t, "k"), seal.PerRoute)
+	scheduled(t, clear, request("shop:order:paid:O1"))
+	if r := scheduled(t, sealed, request("shop:order:paid:O1")); r.Created || len(r.Differs) > 0 {
+		t.Errorf("%+v", r.Differs)
+	}
+}
