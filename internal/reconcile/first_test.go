@@ -16,7 +16,9 @@ func (cramped) Room(keys.Partition) int { return 2 }
 // Where there is no room for all due notices, the timers of first attempts are touched, and the first attempts that are left are hinted.
 func TestFirstAttemptsAreTouchedFirst(t *testing.T) {
 	s := NewSweeper(SweeperOptions{Dispatch: cramped{&fake{}}})
-	timer := func(key string, repeated, none bool) store.Timer { return store.Timer{Key: key, Repeated: repeated, NoTimer: none} }
+	timer := func(key string, repeated, none bool) store.Timer {
+		return store.Timer{Key: key, Repeated: repeated, NoTimer: none}
+	}
 	for _, c := range []struct {
 		due          []store.Timer
 		names, first []string

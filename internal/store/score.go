@@ -15,7 +15,7 @@ import (
 //	.0009 – .488  c/1024        claimed until that time, for the c-th time since its last settle (c < 500)
 //	.488 – .496   (500+h)/1024  postponed, with a timer
 //	.5                          scheduled, without a timer
-//	.503 – .528   .5 + h/256    postponed, without a timer
+//	.503 – .538   .5 + h/256    postponed, without a timer
 //	.535 – .99    .535 + µs     due at once or parked, without a timer
 //
 // h is the index of the postponement's cause in notice.Helds, plus ½ if a settle schedules a notice again whose next attempt is
