@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -121,4 +122,28 @@ func TestFreedSlotOfAHostIsTakenByClass(t *testing.T) {
 	if want := "klmnopqrast"; taken != want {
 		t.Errorf("taken %s, want %s", taken, want)
 	}
+}
+
+// Hints beyond the slots are sorted in one call. Those that it finds to be first attempts are claimed by later calls as they are.
+func TestHintsAreSortedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := newFakeStore(), taking(20*time.Millisecond)
+		s.put("a", 0, 300)
+		d := begin(options(s, w, 512, testRoute("a", 8)))
+		for i := range 300 {
+			d.Expired(d.queues["a"].r, fmt.Sprintf("a:m:t:%d", i))
+		}
+		after(2 * time.Second)
+		sorted := 0
+		for _, c := range s.calls {
+			if strings.HasPrefix(c, "sorted") {
+				sorted++
+			}
+		}
+		if sorted == 0 || sorted > 2 || w.count() != 300 {
+			t.Errorf("%d handled, %d of %d calls sorted hints, want one or two", w.count(), sorted, len(s.calls))
+		}
+		drain(t, d)
+		quiet(t, d)
+	})
 }

@@ -23,10 +23,11 @@ type hints struct {
 	last    time.Time
 }
 
-// hint is a key that may be due, and the source of that information.
+// hint is a key that may be due, and the source of that information. first means that it is known to be a first attempt.
 type hint struct {
 	key     string
 	trigger trigger
+	first   bool
 }
 
 // add appends a hint, if there is room beyond the free slots and the slots that running sweeps will
@@ -36,17 +37,16 @@ func (h *hints) add(key string, t trigger, free int) bool {
 		return false
 	}
 
-	h.waiting = append(h.waiting, hint{key, t})
+	h.waiting = append(h.waiting, hint{key: key, trigger: t})
 	return true
 }
 
-// putFirst adds hints before all others, because their notices have waited longer or are first attempts. It returns false if there was
-// no room for all.
+// putFirst adds hints of first attempts before all others. It returns false if there was no room for all.
 func (h *hints) putFirst(keys []string, t trigger) bool {
 	room := min(len(keys), max(maxHintsAhead-len(h.waiting), 0))
 	first := make([]hint, room, room+len(h.waiting))
 	for i := range first {
-		first[i] = hint{keys[i], t}
+		first[i] = hint{keys[i], t, true}
 	}
 
 	h.waiting = append(first, h.waiting...)
@@ -58,6 +58,11 @@ func (h *hints) drop() { h.waiting = nil }
 // leave drops the hints for which left returns true.
 func (h *hints) leave(left func(key string) bool) {
 	h.waiting = slices.DeleteFunc(h.waiting, func(w hint) bool { return left(w.key) })
+}
+
+// sorted reports whether the first n hints can be taken as they are: all others come after them, or are not known to.
+func (h *hints) sorted(n int) bool {
+	return len(h.waiting) <= n || !slices.ContainsFunc(h.waiting[:n], func(w hint) bool { return !w.first })
 }
 
 func (h *hints) expected() bool { return time.Since(h.last) <= hintsExpected }

@@ -244,16 +244,16 @@ func (q *routeQueue) claimHinted() bool {
 		shards = nil
 	}
 
-	n := min(q.slots.room(), maxBatch)
+	n, before := min(q.slots.room(), maxBatch), q.hints.waiting
 	take := n
-	if len(q.hints.waiting) > n {
-		take = max(maxSorted, n)
+	if !q.hints.sorted(n) {
+		take = maxSorted
 	}
 
 	hinted, t, shard := q.hints.take(take, shards)
 	got := q.d.total.take(&q.share, min(n, len(hinted)))
 	if got == 0 {
-		q.hints.putFirst(hinted, t)
+		q.hints.waiting = before
 		return false
 	}
 
