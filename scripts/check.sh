@@ -10,7 +10,7 @@ step() {
 	echo "== $* took $((SECONDS - from)) s"
 }
 
-limit=${TIMEOUT:-15m}
+limit=${TIMEOUT:-25m}
 step make lint
 # All tests, including the ones that the tag of make test excludes.
 step scripts/test.sh ./... -race -p "${PARALLEL:-4}" -parallel "${PARALLEL:-4}" -timeout "$limit"
