@@ -82,7 +82,12 @@ func (h *hints) take(n int, shards Shards) (keys []string, t trigger, of int) {
 	rest := h.waiting[:0:0]
 	for i, w := range h.waiting {
 		if len(keys) == n {
-			rest = append(rest, h.waiting[i:]...)
+			if len(rest) == 0 { // usually all hints before i are taken: nothing is copied
+				rest = h.waiting[i:]
+			} else {
+				rest = append(rest, h.waiting[i:]...)
+			}
+
 			break
 		}
 		if w.trigger == first.trigger && shard(w.key) == of {
