@@ -126,10 +126,12 @@ func TestFiftyDashboardsReadRedisOnce(t *testing.T) {
 
 	const samples = 3
 	from := h.await(t, h.calls.Load()+1)
-	before := s.commands()
+	before, begun := s.commands(), time.Now()
 	to := h.await(t, from+samples)
-	if n := s.commands() - before; n > int(to-from+1)*100 { // a sample is made every 2 s, beside the service's own commands
-		t.Errorf("%d samples took %d commands, want at most 100 each, which is two for each dashboard", to-from, n)
+	// A sample is made every 2 s. On a busy machine it comes later, and the service's own commands go on meanwhile.
+	most := int(max(to-from, int64(time.Since(begun)/(2*time.Second))) + 1)
+	if n := s.commands() - before; n > most*50 {
+		t.Errorf("%d samples took %d commands, want at most 50 each, and 50 for each 2 s", to-from, n)
 	}
 }
 
