@@ -11,31 +11,34 @@ const (
 
 // backlog holds the requested sweeps of one route, by shard. The queue's mutex guards it.
 type backlog struct {
-	wants  []want
-	newest []bool   // the next sweep starts with the newest notices
-	from   []string // where the next sweep looks for first attempts
-	last   int      // the last shard that was swept
+	shards []sweeps
+	last   int // the last shard that was swept
+}
+
+// sweeps are those of one shard.
+type sweeps struct {
+	want   want   // the next one
+	newest bool   // it starts with the newest notices
+	from   string // where it looks for first attempts
 }
 
 func newBacklog(shards int) backlog {
-	return backlog{wants: make([]want, shards), newest: make([]bool, shards), from: make([]string, shards)}
+	return backlog{shards: make([]sweeps, shards)}
 }
 
 // grow adds entries for new shards.
 func (b *backlog) grow(shards int) {
-	for len(b.wants) < shards {
-		b.wants, b.newest, b.from = append(b.wants, wantNone), append(b.newest, false), append(b.from, "")
-	}
+	b.shards = append(b.shards, make([]sweeps, max(shards-len(b.shards), 0))...)
 }
 
 // ask requests a sweep of a shard. wantDue replaces wantOverdue.
-func (b *backlog) ask(shard int, w want) { b.wants[shard] = max(b.wants[shard], w) }
+func (b *backlog) ask(shard int, w want) { b.shards[shard].want = max(b.shards[shard].want, w) }
 
 // next returns the next open shard, in turn, for which a sweep is requested.
 func (b *backlog) next(open func(shard int) bool) (shard int, asked bool) {
-	for i := range b.wants {
-		shard := (b.last + 1 + i) % len(b.wants)
-		if b.wants[shard] != wantNone && open(shard) {
+	for i := range b.shards {
+		shard := (b.last + 1 + i) % len(b.shards)
+		if b.shards[shard].want != wantNone && open(shard) {
 			b.last = shard
 			return shard, true
 		}
@@ -46,7 +49,8 @@ func (b *backlog) next(open func(shard int) bool) (shard int, asked bool) {
 // begin removes and returns the request for a shard. Sweeps start in turn at the oldest and at the
 // newest notice.
 func (b *backlog) begin(shard int) (w want, newest bool) {
-	w, newest = b.wants[shard], b.newest[shard]
-	b.wants[shard], b.newest[shard] = wantNone, !newest
+	s := &b.shards[shard]
+	w, newest = s.want, s.newest
+	s.want, s.newest = wantNone, !newest
 	return w, newest
 }

@@ -270,19 +270,21 @@ func (q *routeQueue) answered(c call, claimed store.Claimed) {
 	l := q.shards.at(c.shard)
 	l.health.claimed()
 	l.failedFor.end(time.Now())
-	switch {
-	case c.sorts():
+	if c.sorts() {
 		if !q.hints.putFirst(claimed.Left, c.trigger) || claimed.More {
 			q.backlog.ask(c.shard, wantDue)
 		}
 
 		return
-	case claimed.More:
+	}
+
+	if claimed.More {
 		q.backlog.ask(c.shard, c.want)
 	}
 
 	if c.kind == kindSweep {
-		q.backlog.from[c.shard] = cmp.Or(claimed.Next, q.backlog.from[c.shard])
+		s := &q.backlog.shards[c.shard]
+		s.from = cmp.Or(claimed.Next, s.from)
 	} else if c.over.from = claimed.Next; c.over.from != "" {
 		q.remember(c.over)
 	}

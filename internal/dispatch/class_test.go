@@ -147,3 +147,32 @@ func TestHintsAreSortedOnce(t *testing.T) {
 		quiet(t, d)
 	})
 }
+
+// The reply to a call that sorts hints is lost. Its claims are found by its token, and each notice is handled once.
+func TestLostReplyOfSortedHints(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := newFakeStore(), taking(10*time.Millisecond)
+		s.put("a", 0, 40)
+		s.claim = errUnanswered
+		d := begin(options(s, w, 512, testRoute("a", 8)))
+		for i := range 40 {
+			d.Expired(d.queues["a"].r, fmt.Sprintf("a:m:t:%d", i))
+		}
+		synctest.Wait()
+		if !slices.ContainsFunc(s.calls, func(c string) bool { return strings.HasPrefix(c, "sorted") }) {
+			t.Fatalf("calls %v", s.calls)
+		}
+		s.do(func() { s.claim = nil })
+		after(time.Minute)
+		for key, n := range s.won {
+			if n != 1 {
+				t.Errorf("%s was won %d times", key, n)
+			}
+		}
+		if w.count() != 40 || !slices.ContainsFunc(s.calls, func(c string) bool { return strings.HasPrefix(c, "recover") }) {
+			t.Errorf("%d of 40 handled; calls %v", w.count(), s.calls)
+		}
+		drain(t, d)
+		quiet(t, d)
+	})
+}

@@ -60,7 +60,7 @@ func (h *hints) leave(left func(key string) bool) {
 	h.waiting = slices.DeleteFunc(h.waiting, func(w hint) bool { return left(w.key) })
 }
 
-// sorted reports whether the first n hints can be taken as they are: all others come after them, or are not known to.
+// sorted reports whether the next n hints need no sorting: all of them are first attempts, or no more are waiting.
 func (h *hints) sorted(n int) bool {
 	return len(h.waiting) <= n || !slices.ContainsFunc(h.waiting[:n], func(w hint) bool { return !w.first })
 }

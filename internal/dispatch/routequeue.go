@@ -284,7 +284,7 @@ func (q *routeQueue) claimSwept() bool {
 	}
 
 	q.begin(call{kind: kindSweep, trigger: triggerSweep, shard: shard, token: q.d.token(), n: n, asked: n, want: w, grace: grace,
-		newest: newest, from: q.backlog.from[shard],
+		newest: newest, from: q.backlog.shards[shard].from,
 		begun: time.Now()})
 	return true
 }
