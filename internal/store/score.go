@@ -54,7 +54,8 @@ func timedScore(text string) bool {
 	return err == nil && HasTimer(score)
 }
 
-// repeated reports whether a score tells that the notice has a timer and is no first attempt. claim.lua has the same rule.
+// repeated reports whether a score shows that the notice has a timer and that its next attempt is not its first. lib/repeated.lua has the
+// same rule for scripts.
 func repeated(score float64) bool {
 	half := (score - math.Floor(score) - heldTimed) * 2048
 	return HasTimer(score) && half == math.Trunc(half) && int(half)%2 == 1

@@ -21,8 +21,13 @@ for i = 1, #due, 2 do
   names[count], scores[count] = due[i], due[i + 1]
 end
 local others
-for i = 1, count do others = others or repeated(tonumber(scores[i])) end
-if count >= want and others then
+if count >= want then
+  for i = 1, count do
+    others = repeated(tonumber(scores[i]))
+    if others then break end
+  end
+end
+if others then
   local at, has, kept, found, n = tonumber(ARGV[8]), {}, {}, {}, 0
   left = '0'
   local page = call('ZRANGE', KEYS[1], at, at + 127, 'WITHSCORES')
