@@ -32,6 +32,7 @@ var (
 // entry is a notice of the fake store.
 type entry struct {
 	n       *notice.Notice
+	class   notice.Class // of n when it was added: its attempt may be writing n
 	prefix  string
 	shard   int
 	at      time.Time // next attention
@@ -76,8 +77,8 @@ func (s *fakeStore) put(prefix string, shard, n int) {
 		k := fmt.Sprintf("%s:m:t:%d", prefix, s.made)
 		at := time.Now().Add(-time.Minute + time.Duration(s.made)*time.Millisecond)
 		s.made++
-		s.entries = append(s.entries, &entry{n: &notice.Notice{Key: k, Route: prefix, Due: at, AttemptsMade: s.attempts},
-			prefix: prefix, shard: shard, at: at})
+		n := &notice.Notice{Key: k, Route: prefix, Due: at, AttemptsMade: s.attempts}
+		s.entries = append(s.entries, &entry{n: n, class: n.Class(), prefix: prefix, shard: shard, at: at})
 	}
 }
 
@@ -144,7 +145,7 @@ func (s *fakeStore) sorted(ctx context.Context, p keys.Partition, lease store.Le
 		for _, first := range []bool{true, false} {
 			for _, e := range list {
 				switch {
-				case !slices.Contains(o.Keys, e.n.Key) || (e.n.Class() == notice.ClassFirst) != first:
+				case !slices.Contains(o.Keys, e.n.Key) || (e.class == notice.ClassFirst) != first:
 				case e.claimed:
 					c.Lost++
 				case len(won) < o.Limit:

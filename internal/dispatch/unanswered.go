@@ -1,6 +1,9 @@
 package dispatch
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // maxUnanswered bounds the claim calls without a reply that are remembered. Claims beyond it come
 // back when their lease expires.
@@ -15,8 +18,16 @@ var recoveries = []time.Duration{time.Second, 4 * time.Second}
 // searched for. The queue's mutex guards unanswered.
 type unanswered struct{ calls []call }
 
-// add appends a call, if there is room.
+// add appends a call, if there is room. Keys of one call are repeated together: in parts, as slots or the size of
+// replies have divided them, they would fill the list.
 func (u *unanswered) add(c call) bool {
+	for i := range u.calls {
+		if o := &u.calls[i]; c.keys != nil && o.keys != nil && o.token == c.token {
+			o.keys, o.n = slices.Concat(o.keys, c.keys), o.n+c.n
+			return true
+		}
+	}
+
 	if len(u.calls) >= maxUnanswered {
 		return false
 	}

@@ -1,7 +1,9 @@
 package dispatch
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,6 +30,33 @@ func TestUnansweredCallsAreRetriedAsSlotsAllow(t *testing.T) {
 	}
 	if len(u.calls) != maxUnanswered {
 		t.Errorf("%d are remembered", len(u.calls))
+	}
+}
+
+// The parts of one call took all places: the next part was forgotten, and its notices waited for the end of their leases.
+func TestPartsOfACallAreRetriedTogether(t *testing.T) {
+	var u unanswered
+	c := call{token: "a", n: 3 * maxUnanswered}
+	for i := range c.n {
+		c.keys = append(c.keys, strconv.Itoa(i))
+	}
+
+	u.add(c)
+	parts := []call{u.take(2), u.take(3)}
+	for i := range maxUnanswered - 1 {
+		u.add(call{token: "b", n: 1, asked: i})
+	}
+
+	for _, p := range parts {
+		if !u.add(p) {
+			t.Errorf("forgot %v", p.keys)
+		}
+	}
+
+	got := u.take(c.n)
+	slices.SortFunc(got.keys, func(a, b string) int { return cmp.Compare(len(a), len(b))*2 + cmp.Compare(a, b) })
+	if !slices.Equal(got.keys, c.keys) || got.n != c.n {
+		t.Errorf("%d, %v", got.n, got.keys)
 	}
 }
 
