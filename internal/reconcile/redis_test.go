@@ -56,7 +56,8 @@ type sim struct {
 	list    []pending
 	looks   int
 	touches map[string]int
-	most    int // keys of one touch
+	hinted  []string // by HintFirst
+	most    int      // keys of one touch
 	late    map[string]time.Duration
 	inLook  func() // called when a look was answered, before the answer arrives
 }
@@ -127,6 +128,14 @@ func (s *sim) Inspect(_ context.Context, l store.Look, _ bool) (store.View, erro
 		v.Expires = slices.MinFunc(s.ends, time.Time.Compare)
 	}
 	v.Cut = len(v.Near) >= l.Limit
+	if v.Cut && !v.Near[l.Limit-1].At.After(v.Now) {
+		v.Gap = true
+		for _, p := range s.list {
+			if p.at.After(v.Now) && !p.at.After(v.Now.Add(l.Ahead)) && len(v.Near) < l.Limit+64 {
+				v.Near = append(v.Near, store.Timer{Key: p.key, At: p.at, NoTimer: p.bare})
+			}
+		}
+	}
 	if s.inLook != nil {
 		f := s.inLook
 		s.inLook = nil
@@ -186,7 +195,10 @@ func (s *sim) SweepDue(keys.Partition) {
 	s.claim(func(p pending) bool { return !p.at.After(s.now()) })
 }
 
-func (s *sim) HintFirst(p keys.Partition, _ []string) { s.SweepDue(p) }
+func (s *sim) HintFirst(p keys.Partition, ks []string) {
+	s.do(func() { s.hinted = append(s.hinted, ks...) })
+	s.SweepDue(p)
+}
 
 // Expire removes what has expired, after a while as dispatch does.
 func (s *sim) Expire(keys.Partition) {

@@ -528,7 +528,11 @@ func (s *Sweeper) plan(ctx context.Context, v store.View, early bool) (time.Dura
 		p.sooner(retouch)
 	}
 
-	if v.Cut && len(s.upcoming) == 0 {
+	if v.Gap {
+		s.inspectedUntil = time.Time{}
+	}
+
+	if v.Gap || v.Cut && len(s.upcoming) == 0 {
 		p.sooner(time.Millisecond)
 	}
 

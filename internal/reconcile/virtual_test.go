@@ -97,6 +97,33 @@ func TestNoticesWithoutTimerAreSwept(t *testing.T) {
 	})
 }
 
+// More notices than an inspection lists are due and wait for slots: those that are due later are hinted at their time.
+func TestNoticesBehindABacklogAreHinted(t *testing.T) {
+	within(t, func(t *testing.T, s *sim, w *Sweeper) {
+		s.do(func() { s.room = 0 })
+		for i := range 2 * maxInspected {
+			s.add(fmt.Sprint(i), time.Millisecond)
+		}
+		s.do(func() {
+			for i := range s.list {
+				s.list[i].bare = true
+			}
+		})
+		for i := range 10 {
+			s.add(fmt.Sprint("timer", i), time.Duration(15+i)*time.Millisecond)
+		}
+		w.Now()
+		time.Sleep(26 * time.Millisecond) // before the backlog is overdue
+		s.do(func() {
+			for i := range 10 {
+				if k := fmt.Sprint("timer", i); !slices.Contains(s.hinted, k) {
+					t.Errorf("%s was not hinted, but %v", k, s.hinted)
+				}
+			}
+		})
+	})
+}
+
 func TestWakeBringsInspectionForward(t *testing.T) {
 	within(t, func(t *testing.T, s *sim, w *Sweeper) {
 		s.add("far", time.Hour)

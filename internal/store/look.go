@@ -55,8 +55,9 @@ type View struct {
 	Expires time.Time
 	// Tick is when to store the next occurrence of a recurring notice; zero = never, or Look.Ticks was not set.
 	Tick time.Time
-	// Cut reports whether there may be more notices within the look-ahead.
-	Cut bool
+	// Cut reports whether there may be more notices within the look-ahead. Gap reports whether some of them may be due: those that
+	// Near has in the future do not follow directly.
+	Cut, Gap bool
 	// Err is set if this partition could not be read.
 	Err error
 }
@@ -98,7 +99,7 @@ func viewOf(now time.Time, seen []any) View {
 		return View{Now: now}
 	}
 
-	w := View{Now: now, Near: make([]Timer, 0, (len(seen)-4)/2), Cut: seen[1] == int64(1)}
+	w := View{Now: now, Near: make([]Timer, 0, (len(seen)-4)/2), Cut: seen[1] != int64(0), Gap: seen[1] == int64(2)}
 	w.Overdue, _ = seen[0].(int64)
 	if text, _ := seen[2].(string); text != "" {
 		w.Expires = attention(text)

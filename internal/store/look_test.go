@@ -41,7 +41,7 @@ func TestLookSeesBeyondWhatIsDue(t *testing.T) {
 	if got := look(10); got != "now claimed " {
 		t.Errorf("saw %q", got)
 	}
-	if got := look(1); got != "now " {
+	if got := look(1); got != "now claimed " {
 		t.Errorf("with room for one: saw %q", got)
 	}
 }
@@ -186,6 +186,34 @@ func TestLookAtSeveralPartitions(t *testing.T) {
 	}
 	if v[6].Near[0].Key != "app1:a:b:000" || v[6].Near[0].At.UnixMilli() != soon.UnixMilli() {
 		t.Errorf("the next of app1: %+v", v[6].Near[0])
+	}
+}
+
+// Behind more due notices than it may list, a look lists those that are due next.
+func TestLookBeyondABacklog(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	now := time.Now()
+	s.shadow(t, "app1", 60, now.Add(-30*time.Minute))
+	s.shadow(t, "app2", 60, now.Add(-30*time.Minute))
+	for prefix, at := range map[string]time.Time{"app1": now.Add(time.Minute), "app2": now.Add(time.Hour)} {
+		var list []redis.Z
+		for i := range 100 {
+			list = append(list, redis.Z{Score: float64(at.UnixMilli()), Member: fmt.Sprintf("%s:a:b:later%02d", prefix, i)})
+		}
+		if err := s.c.ZAdd(t.Context(), s.space.Shadow(keys.Partition{Prefix: prefix}), list...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v, err := s.Look(t.Context(), []Look{{keys.Partition{Prefix: "app1"}, time.Hour, 10 * time.Minute, 10, false, false},
+		{keys.Partition{Prefix: "app2"}, time.Hour, 10 * time.Minute, 10, false, false}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{64, 1} {
+		if g := v[i]; len(g.Near) != 10+want || !g.Cut || !g.Gap || g.Near[10].Key != fmt.Sprintf("app%d:a:b:later00", i+1) {
+			t.Errorf("%d of 10 and %d, cut %t, gap %t", len(g.Near), want, g.Cut, g.Gap)
+		}
 	}
 }
 
