@@ -6,13 +6,16 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"notifier/internal/jobs"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
@@ -22,9 +25,10 @@ import (
 // storm handles notices of two types: the first attempts of "storm" fail at once, and all retries of them become due
 // together; the lateness of the others, "pay", is measured. Other attempts take 10 to 30 ms.
 type storm struct {
-	begin  time.Time // when the retries are due
-	failed atomic.Int64
-	ended  atomic.Int64
+	redrive bool      // they die instead, and a job redrives them
+	begin   time.Time // when the retries are due
+	failed  atomic.Int64
+	ended   atomic.Int64
 
 	mu   sync.Mutex
 	late []time.Duration
@@ -35,6 +39,10 @@ func (h *storm) Handle(_ context.Context, _ *route.Route, n *notice.Notice) noti
 	if strings.HasPrefix(n.Key, "app1:shop:storm:") {
 		if n.AttemptsMade == 0 {
 			h.failed.Add(1)
+			if h.redrive {
+				return notice.DeadResult(notice.ReasonStatus4xx, "")
+			}
+
 			r := notice.RetryResult(notice.ReasonStatus5xx, "")
 			r.After = time.Until(h.begin)
 			return r
@@ -82,15 +90,17 @@ func (h *storm) quantiles(t *testing.T, n int) []time.Duration {
 }
 
 // TestMeasureStorm measures the lateness of first attempts, 500 a second of 10 to 30 ms in 64 slots, without and beside
-// 100,000 retries that are due at once. STORM_MANY and STORM_INSTANCES change the numbers.
+// 100,000 retries that are due at once, and how busy the processors of this machine are meanwhile. STORM_MANY,
+// STORM_INSTANCES and STORM_SLOTS (of each instance) change the numbers; with STORM_REDRIVE they are dead letters that a
+// job redrives.
 //
 //	go test -tags measure ./internal/engine -run TestMeasureStorm -v -timeout 20m
 func TestMeasureStorm(t *testing.T) {
 	const rate, ahead = 500, 25 * time.Second
 	many, instances := number(t, "STORM_MANY", 100_000), number(t, "STORM_INSTANCES", 1)
-	srv, h := testkit.StartRedis(t), &storm{}
+	srv, h := testkit.StartRedis(t), &storm{redrive: os.Getenv("STORM_REDRIVE") != ""}
 	r := testRoute("r", "app1")
-	r.Ladder, r.Concurrency = slices.Repeat(notice.Ladder{time.Second}, 3), 64/instances
+	r.Ladder, r.Concurrency = slices.Repeat(notice.Ladder{time.Second}, 3), number(t, "STORM_SLOTS", 64/instances)
 	var w *world
 	for range instances {
 		w = start(t, srv, h, nil, r)
@@ -106,10 +116,42 @@ func TestMeasureStorm(t *testing.T) {
 
 	n := h.pays(t, w, h.begin.Add(-time.Second), rate, 30*time.Second)
 	eventually(t, "the storm begins", func() bool { return time.Now().After(h.begin) })
+	busy, all := processors(t)
+	if h.redrive {
+		if _, err := w.MakeJob(t.Context(), jobs.Job{Kind: jobs.KindRedrive, Rule: jobs.Rule{Prefix: "app1"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
 	beside := h.quantiles(t, n)
+	busyAfter, allAfter := processors(t)
 	for h.ended.Load() < int64(many) {
 		time.Sleep(10 * time.Millisecond) // sleep: a poll
 	}
 
-	t.Logf("first attempts alone %s, beside the storm %s (median, p99, most); the storm took %s", alone, beside, time.Since(h.begin))
+	t.Logf("first attempts alone %s, beside the storm %s (median, p99, most); the storm took %s; %.0f %% busy",
+		alone, beside, time.Since(h.begin), 100*(busyAfter-busy)/(allAfter-all))
+}
+
+// processors returns the time that the processors of this machine were busy, and their time, both in ticks.
+func processors(t *testing.T) (busy, all float64) {
+	t.Helper()
+	b, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	line, _, _ := strings.Cut(string(b), "\n")
+	for i, f := range strings.Fields(line)[1:9] {
+		n, err := strconv.ParseFloat(f, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		all += n
+		if i != 3 && i != 4 { // idle, and waiting for a disk
+			busy += n
+		}
+	}
+	return busy, all
 }

@@ -103,3 +103,110 @@ func TestSweepLooksForFirstAttempts(t *testing.T) {
 		t.Errorf("found %v, want %v", firsts, want)
 	}
 }
+
+// A sweep that begins with the newest notices looks for first attempts among the newest ones, and claims the oldest of them first. It
+// does so if the last sweep has found retries, even if the newest notices are none.
+func TestSweepOfTheNewestLooksForFirstAttempts(t *testing.T) {
+	t.Parallel()
+	s, srv := open(t)
+	now := float64(time.Now().Add(-time.Minute).UnixMilli())
+	add := func(i int, fraction float64) string {
+		key := fmt.Sprintf("app1:a:b:%d", i)
+		srv.Client().ZAdd(t.Context(), s.space.Shadow(partition), redis.Z{Score: now + float64(i) + fraction, Member: key})
+		return key
+	}
+	firsts := []string{add(1, 0), add(299, 0), add(300, 0)} // the one at 1 is not among the newest 32
+	for i := 2; i < 299; i++ {
+		add(i, []float64{500.5 / 1024, 0.5 + 0.5/256}[i%2]) // with and without a timer
+	}
+
+	sweep := func(i int, o SweepOptions) (won []string, next string) {
+		t.Helper()
+		c, err := s.Sweep(t.Context(), partition, Lease{fmt.Sprint("t", i), lease}, o)
+		if err != nil || !c.More {
+			t.Fatalf("%+v, %v", c, err)
+		}
+		for i := range c.Won {
+			won = append(won, c.Won[i].Key)
+		}
+		return won, c.Next
+	}
+	if won, next := sweep(1, SweepOptions{Limit: 1, Newest: true, From: "7"}); !slices.Equal(won, firsts[1:2]) || next != "7" {
+		t.Errorf("claimed %v of %v; next %q", won, firsts, next)
+	}
+	if won, next := sweep(2, SweepOptions{Limit: 3, Newest: true}); !slices.Contains(won, firsts[2]) || len(won) != 3 || next != "0" {
+		t.Errorf("claimed %v, with %s; next %q", won, firsts[2], next)
+	}
+	if won, next := sweep(3, SweepOptions{Limit: 1, From: "7"}); !slices.Equal(won, firsts[:1]) || next != "0" {
+		t.Errorf("claimed %v; next %q, but no retry was seen", won, next)
+	}
+}
+
+// A retry that is due among many has no timer, so that the events of all do not delay those of first attempts. It is claimed as any other,
+// and rescheduling gives it a timer.
+func TestRetryInACrowdHasNoTimer(t *testing.T) {
+	t.Parallel()
+	s, srv := open(t)
+	begin, err := s.w.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	due := begin.Truncate(time.Millisecond).Add(2 * time.Minute)
+	crowd := make([]redis.Z, 256)
+	for i := range crowd {
+		crowd[i] = redis.Z{Score: float64(due.UnixMilli()), Member: fmt.Sprintf("app1:a:b:crowd%d", i)}
+	}
+
+	srv.Client().ZAdd(t.Context(), s.space.Shadow(partition), crowd...)
+	settle := func(key string, e Ending) (in bool) {
+		t.Helper()
+		s.put(t, Request{Key: key, Content: body("x")})
+		now, err := s.w.Now(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		c := s.take(t, key, "t")
+		c.AttemptsMade = 1
+		return s.end(t, Settlement{Ending: e, Claim: c, After: due.Sub(now)}).Due.Sub(due).Abs() <= 5*time.Millisecond
+	}
+	timed := func(key string) bool {
+		t.Helper()
+		f, err := s.Find(t.Context(), prefix, key)
+		if err != nil || (srv.Client().Exists(t.Context(), key).Val() == 1) == f.Untimed() {
+			t.Fatalf("%s: %+v, %v; the score and the timer differ", key, f, err)
+		}
+		return !f.Untimed()
+	}
+
+	key := ""
+	for i := 0; key == ""; i++ { // until a settle takes less than 5 ms
+		if k := fmt.Sprintf("app1:a:b:%d", i); settle(k, EndRetry) {
+			key = k
+		}
+		if i > 1000 {
+			t.Fatal("no settle was in time")
+		}
+	}
+	if timed(key) {
+		t.Errorf("%s has a timer", key)
+	}
+
+	settle("app1:a:b:deferred", EndDeferred)
+	if !timed("app1:a:b:deferred") {
+		t.Error("a deferred notice has none")
+	}
+	s.change(t, key, Reschedule, When{Delay: time.Hour})
+	if !timed(key) {
+		t.Error("it has no timer after rescheduling")
+	}
+
+	s.change(t, key, Fire, When{})
+	if timed(key) {
+		t.Error("it has a timer and is due")
+	}
+	if c := s.take(t, key, "again"); c.AttemptsMade != 1 {
+		t.Errorf("%+v", c)
+	}
+}

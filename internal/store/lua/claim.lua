@@ -28,7 +28,7 @@ if most then
     for i = 1, #names do
       local score = tonumber(scores[i] or 'inf')
       local due = floor(score) <= now
-      if (due and repeated(score)) == (pass == 2) then
+      if (due and repeated(score, q)) == (pass == 2) then
         most = due and most - 1 or most
         if not due or most >= 0 then
           kept[#kept + 1], found[#kept + 1] = names[i], scores[i]

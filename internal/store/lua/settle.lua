@@ -98,7 +98,9 @@ for n = 1, count do
         -- The score's fraction has the cause of a postponement, and whether there is a timer: see score.go.
         answer = tonumber(ms) > 0 and after + ms or now
         if op ~= 'p' then record = '{"due":' .. format('%.0f', answer) .. record end
-        local timed = not pause and arm(ARGV[4], key, answer, coming, before)
+        -- A retry among many that are due at the same time has no timer: the events of all would delay those of first attempts.
+        local crowd = op == 'r' and ARGV[4] == '1' and call('ZCOUNT', KEYS[1], answer - 5, answer + 5) >= 256
+        local timed = not pause and not crowd and arm(ARGV[4], key, answer, coming, before)
         score = answer + (timed and (cause ~= '0' and postponed + cause * onelease or 0) or untimed + cause * onecause)
         if answer < earliest then earliest = answer end
         if till ~= '' then

@@ -4,7 +4,8 @@
 --       5 grace ms  6 maximum number of notices  7 "o": oldest first, "n": newest of the overdue first  8 rank of the next entry to look
 --         for first attempts
 -- Reply as in win.lua; left is 1 if the maximum number or size was reached, else 0. If there are more notices and some are known to be no
---       first attempts, first attempts among the 128 entries from ARGV[8] on take their places, and left is the ARGV[8] of the next sweep.
+--       first attempts, first attempts among the newest 32 entries ("n"), or the 128 from ARGV[8] on ("o"), take their places, and left is the
+--       ARGV[8] of the next sweep.
 -- PARTS score record leases repeated order order/marks order/places order/gate held clock win try
 -- Bound ARGV[6] notices, 128 entries. Within the grace it reads four times as many entries as notices.
 local names, scores, want = {}, {}, tonumber(ARGV[6])
@@ -20,26 +21,31 @@ for i = 1, #due, 2 do
   count = count + 1
   names[count], scores[count] = due[i], due[i + 1]
 end
-local others
-if count >= want then
-  for i = 1, count do
-    others = repeated(tonumber(scores[i]))
-    if others then break end
-  end
+local full, oldest = count >= want, ARGV[7] == 'o'
+local others = full and not oldest and ARGV[8] ~= '0'
+for i = 1, full and not others and count or 0 do
+  others = repeated(tonumber(scores[i]), q)
+  if others then break end
 end
 if others then
   local at, has, kept, found, n = tonumber(ARGV[8]), {}, {}, {}, 0
-  left = '0'
-  local page = call('ZRANGE', KEYS[1], at, at + 127, 'WITHSCORES')
-  for i = 1, #page, 2 do
+  local page
+  if oldest then
+    page = call('ZRANGE', KEYS[1], at, at + 127, 'WITHSCORES')
+  else
+    page = call('ZREVRANGEBYSCORE', KEYS[1], ripe, '-inf', 'WITHSCORES', 'LIMIT', 0, 32)
+  end
+  local last = #page - 1
+  left = oldest and '0' or ARGV[8]
+  for i = oldest and 1 or last, oldest and last or 1, oldest and 2 or -2 do
     local score = tonumber(page[i + 1])
     if score > tonumber(ripe) then break end
-    if n < want and timed(score) and not repeated(score) then
+    if n < want and novel(score) then
       n = n + 1
       kept[n], found[n], has[page[i]] = page[i], page[i + 1], true
     end
     -- What is claimed leaves its rank, so the next page begins some entries earlier.
-    if i == 255 then left = format('%d', at + 128 - math.min(want, 64)) end
+    if oldest and i == 255 then left = format('%d', at + 128 - math.min(want, 64)) end
   end
   for i = 1, count do
     if n < want and not has[names[i]] then
@@ -48,8 +54,8 @@ if others then
     end
   end
   names, scores = kept, found
-elseif count >= want then
-  left = 1
+elseif full then
+  left = ARGV[8] == '0' and 1 or '0'
 else
   -- Within the grace, only notices without a timer.
   local young = call('ZRANGEBYSCORE', KEYS[1], '(' .. ripe, format('%.0f', now) .. '.99',
