@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strconv"
@@ -15,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"notifier/internal/callback"
 	"notifier/internal/jobs"
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -25,8 +28,10 @@ import (
 // storm handles notices of two types: the first attempts of "storm" fail at once, and all retries of them become due
 // together; the lateness of the others, "pay", is measured. Other attempts take 10 to 30 ms.
 type storm struct {
-	redrive bool      // they die instead, and a job redrives them
-	begin   time.Time // when the retries are due
+	calls   *callback.Handler // makes the attempts that take time; nil: they are no HTTP calls
+	url     string            // of the calls
+	redrive bool              // they die instead, and a job redrives them
+	begin   time.Time         // when the retries are due
 	failed  atomic.Int64
 	ended   atomic.Int64
 
@@ -34,8 +39,16 @@ type storm struct {
 	late []time.Duration
 }
 
-func (h *storm) Handle(_ context.Context, _ *route.Route, n *notice.Notice) notice.Result {
-	late := time.Since(n.Due)
+// Room makes dispatch wait for slots of the receiver.
+func (h *storm) Room(r *route.Route, host string) (int, time.Duration) {
+	if h.calls == nil {
+		return 1, 0
+	}
+	return h.calls.Room(r, host)
+}
+
+func (h *storm) Handle(ctx context.Context, r *route.Route, n *notice.Notice) (result notice.Result) {
+	begin := time.Now()
 	if strings.HasPrefix(n.Key, "app1:shop:storm:") {
 		if n.AttemptsMade == 0 {
 			h.failed.Add(1)
@@ -48,15 +61,32 @@ func (h *storm) Handle(_ context.Context, _ *route.Route, n *notice.Notice) noti
 			return r
 		}
 
-		defer h.ended.Add(1)
+		defer func() {
+			if result.Outcome == notice.OutcomeDelivered {
+				h.ended.Add(1)
+			}
+		}()
 	} else {
-		h.mu.Lock()
-		h.late = append(h.late, late)
-		h.mu.Unlock()
+		defer func() {
+			if result.Outcome == notice.OutcomeDelivered { // not if the receiver had no free slot
+				h.mu.Lock()
+				h.late = append(h.late, begin.Sub(n.Due))
+				h.mu.Unlock()
+			}
+		}()
 	}
 
-	time.Sleep(10*time.Millisecond + rand.N(20*time.Millisecond)) // sleep: a receiver's answer
+	if h.calls != nil {
+		return h.calls.Handle(ctx, r, n)
+	}
+
+	answer()
 	return notice.DeliveredResult(200)
+}
+
+// answer takes the time of a receiver.
+func answer() {
+	time.Sleep(10*time.Millisecond + rand.N(20*time.Millisecond)) // sleep: a receiver's answer
 }
 
 // pays schedules first attempts, rate a second for a window that begins at a time.
@@ -65,7 +95,8 @@ func (h *storm) pays(t *testing.T, w *world, begin time.Time, rate int, window t
 	n = int(window.Seconds() * float64(rate))
 	w.put(t, n, func(i int) store.Request {
 		at := begin.Add(time.Duration(i) * time.Second / time.Duration(rate))
-		return store.Request{Key: fmt.Sprintf("app1:shop:pay:%d-%d", begin.UnixNano(), i), Delay: time.Until(at)}
+		return store.Request{Key: fmt.Sprintf("app1:shop:pay:%d-%d", begin.UnixNano(), i), Delay: time.Until(at),
+			Content: notice.Content{URL: h.url}}
 	})
 	return n
 }
@@ -92,7 +123,8 @@ func (h *storm) quantiles(t *testing.T, n int) []time.Duration {
 // TestMeasureStorm measures the lateness of first attempts, 500 a second of 10 to 30 ms in 64 slots, without and beside
 // 100,000 retries that are due at once, and how busy the processors of this machine are meanwhile. STORM_MANY,
 // STORM_INSTANCES and STORM_SLOTS (of each instance) change the numbers; with STORM_REDRIVE they are dead letters that a
-// job redrives.
+// job redrives, with STORM_HTTP the attempts that take time are calls of one receiver in this process, which has STORM_HOST_SLOTS
+// (all).
 //
 //	go test -tags measure ./internal/engine -run TestMeasureStorm -v -timeout 20m
 func TestMeasureStorm(t *testing.T) {
@@ -101,14 +133,26 @@ func TestMeasureStorm(t *testing.T) {
 	srv, h := testkit.StartRedis(t), &storm{redrive: os.Getenv("STORM_REDRIVE") != ""}
 	r := testRoute("r", "app1")
 	r.Ladder, r.Concurrency = slices.Repeat(notice.Ladder{time.Second}, 3), number(t, "STORM_SLOTS", 64/instances)
+	if os.Getenv("STORM_HTTP") != "" {
+		receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { answer() }))
+		t.Cleanup(receiver.Close)
+		calls := callback.New(callback.Options{Concurrency: 512})
+		t.Cleanup(calls.Close)
+		h.calls, h.url, r.Target = calls, receiver.URL+"/", route.Target{Kind: route.KindNotice}
+		r.Allow, _ = route.ParseAllow("127.0.0.1")
+		r.HostConcurrency = number(t, "STORM_HOST_SLOTS", r.Concurrency*instances)
+	}
+
 	var w *world
-	for range instances {
-		w = start(t, srv, h, nil, r)
+	for i := range instances {
+		w = start(t, srv, h, func(o *Options) { o.Instance = fmt.Sprint("i", i) }, r)
 	}
 
 	alone := h.quantiles(t, h.pays(t, w, time.Now().Add(2*time.Second), rate, 10*time.Second))
 	h.begin = time.Now().Add(ahead)
-	w.put(t, many, func(i int) store.Request { return store.Request{Key: fmt.Sprintf("app1:shop:storm:%d", i)} })
+	w.put(t, many, func(i int) store.Request {
+		return store.Request{Key: fmt.Sprintf("app1:shop:storm:%d", i), Content: notice.Content{URL: h.url}}
+	})
 	eventually(t, "all have failed", func() bool { return h.failed.Load() == int64(many) })
 	if time.Until(h.begin) < 2*time.Second {
 		t.Fatalf("the first attempts took until %s before the storm", time.Until(h.begin))
