@@ -124,26 +124,29 @@ func TestFreedSlotOfAHostIsTakenByClass(t *testing.T) {
 	}
 }
 
-// hintTogether hints the first n notices of a route before any claim call.
-func (d *Dispatcher) hintTogether(prefix string, n int) {
-	q := d.queues[prefix]
+// beginWithHints returns a Dispatcher that has just received hints of n notices together, so that a claim call has more of them than
+// slots.
+func beginWithHints(s *fakeStore, w Handler, n int, claim error) *Dispatcher {
+	d := begin(options(s, w, 512, testRoute("a", 8)))
+	synctest.Wait() // for the sweep at the beginning
+	s.put("a", 0, n)
+	s.claim = claim
+	q := d.queues["a"]
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i := range n {
-		q.hints.add(fmt.Sprintf("%s:m:t:%d", prefix, i), triggerEvent, q.slots.room())
+		q.hints.add(fmt.Sprintf("a:m:t:%d", i), triggerEvent, q.slots.room())
 	}
 
 	q.claimMore()
+	return d
 }
 
-// Hints beyond the slots are sorted in one call. Those that it finds to be first attempts are claimed by later calls as they are.
+// Hints beyond the slots are sorted in one call. Later calls claim the first attempts among them without sorting.
 func TestHintsAreSortedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newFakeStore(), taking(20*time.Millisecond)
-		d := begin(options(s, w, 512, testRoute("a", 8)))
-		synctest.Wait() // for the sweep at the beginning
-		s.put("a", 0, 300)
-		d.hintTogether("a", 300)
+		d := beginWithHints(s, w, 300, nil)
 		after(2 * time.Second)
 		sorted := 0
 		for _, c := range s.calls {
@@ -163,11 +166,7 @@ func TestHintsAreSortedOnce(t *testing.T) {
 func TestLostReplyOfSortedHints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newFakeStore(), taking(10*time.Millisecond)
-		d := begin(options(s, w, 512, testRoute("a", 8)))
-		synctest.Wait() // for the sweep at the beginning
-		s.put("a", 0, 40)
-		s.claim = errUnanswered
-		d.hintTogether("a", 40)
+		d := beginWithHints(s, w, 40, errUnanswered)
 		synctest.Wait()
 		if !slices.ContainsFunc(s.calls, func(c string) bool { return strings.HasPrefix(c, "sorted") }) {
 			t.Fatalf("calls %v", s.calls)

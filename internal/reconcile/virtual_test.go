@@ -124,6 +124,28 @@ func TestNoticesBehindABacklogAreHinted(t *testing.T) {
 	})
 }
 
+// More timers than an inspection lists are due. The others are touched at once too, whenever further timers become due.
+func TestTimersInAGapAreTouched(t *testing.T) {
+	for _, from := range []int{2, 46} {
+		t.Run(fmt.Sprint(from), func(t *testing.T) {
+			within(t, func(t *testing.T, s *sim, w *Sweeper) {
+				s.do(func() { s.room = 4 * maxInspected })
+				for i := range 3 * maxInspected {
+					s.add(fmt.Sprint(i), time.Millisecond)
+				}
+				for ms := from; ms <= 46; ms++ {
+					s.add(fmt.Sprint("later", ms), time.Duration(ms)*time.Millisecond)
+				}
+				w.Now()
+				time.Sleep(time.Second)
+				if late, n := s.worst(); n != 3*maxInspected+47-from || late > 10*time.Millisecond {
+					t.Errorf("claimed %d, at most %s late", n, late)
+				}
+			})
+		})
+	}
+}
+
 func TestWakeBringsInspectionForward(t *testing.T) {
 	within(t, func(t *testing.T, s *sim, w *Sweeper) {
 		s.add("far", time.Hour)

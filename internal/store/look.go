@@ -32,7 +32,7 @@ type Timer struct {
 	At  time.Time
 	// NoTimer reports whether the notice has no Redis timer, so that touching it has no effect.
 	NoTimer bool
-	// Repeated reports whether the score shows that the next attempt is not the first.
+	// Repeated reports whether the score shows that the notice has a timer and that its next attempt is not the first.
 	Repeated bool
 }
 

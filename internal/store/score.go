@@ -29,7 +29,6 @@ const (
 	heldTimed   = 500.0 / 1024 // the first fraction of postponed notices with a timer
 	heldUntimed = 0.5          // the first fraction of those without a timer, in steps of heldStep
 	heldStep    = 1.0 / 256
-	atOnce      = 0.535 // the first fraction of notices due at once
 	causes      = notice.MaxCauseCode + 1
 )
 
@@ -55,20 +54,11 @@ func timedScore(text string) bool {
 	return err == nil && HasTimer(score)
 }
 
-// repeated reports whether a score shows that the notice is pending and that its next attempt is not its first. lib/repeated.lua has
-// the same rule for scripts.
+// repeated reports whether a score shows that the notice has a timer and that its next attempt is not its first. lib/repeated.lua has the
+// rule for scripts, which also decides about notices without a timer.
 func repeated(score float64) bool {
-	f, halves := score-math.Floor(score), 0.0
-	switch {
-	case f >= atOnce:
-		return false
-	case f >= heldUntimed:
-		halves = (f - heldUntimed) / heldStep * 2
-	case f >= heldTimed:
-		halves = (f - heldTimed) * 2048
-	}
-
-	return halves == math.Trunc(halves) && int(halves)%2 == 1
+	half := (score - math.Floor(score) - heldTimed) * 2048
+	return HasTimer(score) && half == math.Trunc(half) && int(half)%2 == 1
 }
 
 // IsClaim reports whether a score is that of a claim.

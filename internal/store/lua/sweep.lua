@@ -23,29 +23,25 @@ for i = 1, #due, 2 do
 end
 local full, oldest = count >= want, ARGV[7] == 'o'
 local others = full and not oldest and ARGV[8] ~= '0'
-for i = 1, full and not others and count or 0 do
-  others = repeated(tonumber(scores[i]), q)
-  if others then break end
+for i = 1, full and count or 0 do
+  others = others or repeated(tonumber(scores[i]), q)
 end
 if others then
-  local at, has, kept, found, n = tonumber(ARGV[8]), {}, {}, {}, 0
-  local page
-  if oldest then
-    page = call('ZRANGE', KEYS[1], at, at + 127, 'WITHSCORES')
-  else
-    page = call('ZREVRANGEBYSCORE', KEYS[1], ripe, '-inf', 'WITHSCORES', 'LIMIT', 0, 32)
+  local at, size, has, kept, found, n = tonumber(ARGV[8]), 128, {}, {}, {}, 0
+  left = '0'
+  if not oldest then
+    at, size, left = math.max(call('ZCOUNT', KEYS[1], '-inf', ripe) - 32, 0), 32, ARGV[8]
   end
-  local last = #page - 1
-  left = oldest and '0' or ARGV[8]
-  for i = oldest and 1 or last, oldest and last or 1, oldest and 2 or -2 do
+  local page = call('ZRANGE', KEYS[1], at, at + size - 1, 'WITHSCORES')
+  for i = 1, #page, 2 do
     local score = tonumber(page[i + 1])
     if score > tonumber(ripe) then break end
-    if n < want and novel(score) then
+    if n < want and (timed(score) or score % 1 == untimed) and not repeated(score, q) then
       n = n + 1
       kept[n], found[n], has[page[i]] = page[i], page[i + 1], true
     end
     -- What is claimed leaves its rank, so the next page begins some entries earlier.
-    if oldest and i == 255 then left = format('%d', at + 128 - math.min(want, 64)) end
+    if i == 255 then left = format('%d', at + 128 - math.min(want, 64)) end
   end
   for i = 1, count do
     if n < want and not has[names[i]] then
