@@ -273,8 +273,8 @@ func (b *tab) sees(text string) {
 }
 
 // click clicks on an element once it exists. It retries if the element belongs to a page that is just
-// being left. After a click on a link it waits for the page that the link leads to: the texts that a test
-// waits for may stand on the page before too, and a Navigate that meets the link's own is aborted.
+// being left. After a click on a link or on the button of a form it waits for the page that follows: the texts
+// that a test waits for may stand on the page before too, and a Navigate that meets another one is aborted.
 func (b *tab) click(selector string) {
 	b.t.Helper()
 	leads := ""
@@ -283,7 +283,9 @@ func (b *tab) click(selector string) {
 			if (!element) return "nothing yet";
 			const link = element.closest("a[href]:not([download], [target])");
 			const within = link && link.href.includes("#") && link.href.split("#")[0] === location.href.split("#")[0];
-			window.clicked = Boolean(link) && !within;
+			const button = element.closest("button:not([type=button], [type=reset])");
+			const sends = button && button.form && button.form.target !== "_blank" && !button.form.matches(":invalid");
+			window.clicked = Boolean(link ? !within : sends);
 			return window.clicked ? "a page" : "";
 		})(document.querySelector(%q))`, selector)); leads == "nothing yet" {
 			return false
