@@ -5,6 +5,7 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
+	"notifier/internal/notice"
 	"notifier/internal/route"
 )
 
@@ -17,6 +18,21 @@ func (h *Handler) Room(r *route.Route, host string) (room int, each time.Duratio
 	}
 
 	return v.(*routeState).limits.room(host)
+}
+
+// Host returns the host (host:port) that an attempt of a notice calls; "" if it may call none.
+func (h *Handler) Host(r *route.Route, n *notice.Notice) string {
+	s, err := h.state(r)
+	if err != nil {
+		return ""
+	}
+
+	to, err := s.target(n)
+	if err != nil {
+		return ""
+	}
+
+	return to.port
 }
 
 func (l *limits) room(name string) (room int, each time.Duration) {

@@ -22,6 +22,11 @@ func (d *distant) Sweep(ctx context.Context, p keys.Partition, lease store.Lease
 	return d.fakeStore.Sweep(ctx, p, lease, o)
 }
 
+func (d *distant) ClaimPostponed(ctx context.Context, p keys.Partition, lease store.Lease, list []store.Postponed) (store.Claimed, error) {
+	time.Sleep(d.takes)
+	return d.fakeStore.ClaimPostponed(ctx, p, lease, list)
+}
+
 // Slots are not empty during the next claim call, and no more handlers run than there are slots.
 func TestNextNoticeIsClaimedBeforeASlotIsFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -29,9 +29,10 @@ type finished struct {
 	answer   string       // the sealed answer, of a sealed notice
 	pushes   bool         // the settle itself writes the entry to the list or stream
 	trigger  trigger
-	slot     bool       // the attempt still holds its slot
-	span     trace.Span // of the exchange; nil if not recorded
-	traceID  string     // of the ended span; empty if there was none
+	class    notice.Class // when the attempt began
+	slot     bool         // the attempt still holds its slot
+	span     trace.Span   // of the exchange; nil if not recorded
+	traceID  string       // of the ended span; empty if there was none
 }
 
 // settleReserve is the minimum rest of the lease when a handler reaches its timeout.
@@ -52,6 +53,7 @@ func promised(r *route.Route, c *store.Claim) time.Time {
 // end before the handler does, or if other instances may have reclaimed it.
 func (q *routeQueue) attempt(ctx context.Context, j job) {
 	c := j.claim
+	host := q.yields(&j)
 	q.arrived(&j)
 	// The lease is not renewed later. That would cost a call every few seconds for each slow handler.
 	if !c.AwaitsReport && (time.Until(j.ends) < q.r.Timeout+settleReserve || !q.d.o.Fleet.MayStart(c.Token())) {
@@ -61,7 +63,7 @@ func (q *routeQueue) attempt(ctx context.Context, j job) {
 
 	begin := j.now.Add(time.Since(j.at))
 	due := promised(q.r, c)
-	e := finished{at: begin, due: due, lateness: begin.Sub(due), trigger: j.trigger, slot: true}
+	e := finished{at: begin, due: due, lateness: begin.Sub(due), trigger: j.trigger, class: c.Class(), slot: true}
 	countExpired(q.r, c, begin)
 	e.attempt = c.NextAttempt()
 	switch {
@@ -74,6 +76,8 @@ func (q *routeQueue) attempt(ctx context.Context, j job) {
 		e.result = notice.DeadResult(c.Unreadable(), "the record cannot be read; it is kept, and a redrive tries again")
 	case spent(q.r, c.Notice):
 		e.result = notice.DeadResult(notice.ReasonExhausted, "every attempt was interrupted")
+	case host != "":
+		e.waits, e.result = q.waits(j, begin), yielded(host)
 	default:
 		q.call(ctx, j, &e)
 	}

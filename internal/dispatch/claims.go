@@ -23,11 +23,11 @@ type call struct {
 	trigger trigger
 	shard   int
 	token   string
-	n       int               // number of slots taken
-	keys    []string          // of hints or waiters
-	scores  map[string]string // of waiters, by key
-	hosts   map[string]string // of waiters whose handlers may start, by key
-	want    want              // of a sweep, as are grace, newest and from
+	n       int                // number of slots taken
+	keys    []string           // of hints or waiters
+	waiters map[string]*waiter // by key, of a kindPostponed call
+	counted bool               // its waiters are in claiming of their hosts
+	want    want               // of a sweep, as are grace, newest and from
 	grace   time.Duration
 	newest  bool
 	from    string
@@ -166,12 +166,12 @@ func (q *routeQueue) claim(c call) {
 
 // recorded is the state of a routeQueue after the reply to a claim call.
 type recorded struct {
-	hosts  map[string]string // of the call's waiters
-	had    []int             // indexes of claimed notices that were in flight already
-	begin  int               // number of attempts that may start
-	idle   int               // number of slots that the call does not need
-	closed bool              // the queue starts no attempt
-	health *health           // of the shard; nil after a success
+	waiters map[string]*waiter // of the call, whose handlers may start
+	had     []int              // indexes of claimed notices that were in flight already
+	begin   int                // number of attempts that may start
+	idle    int                // number of slots that the call does not need
+	closed  bool               // the queue starts no attempt
+	health  *health            // of the shard; nil after a success
 }
 
 // record records the reply to a claim call, or its error.
@@ -179,7 +179,11 @@ func (q *routeQueue) record(c call, f *flight, claimed *store.Claimed, j job, er
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	f.answered = true
-	r.closed, r.hosts, c.hosts = q.closed, c.hosts, nil
+	r.closed = q.closed
+	if c.counted {
+		r.waiters, c.counted = c.waiters, false
+	}
+
 	if err != nil {
 		r.health = q.failed(c, err)
 	} else {
@@ -187,7 +191,7 @@ func (q *routeQueue) record(c call, f *flight, claimed *store.Claimed, j job, er
 	}
 
 	r.had, r.idle = q.inFlight.add(claimed.Won, j)
-	q.missed(r.hosts, claimed.Won, r.had)
+	q.missed(r.waiters, claimed.Won, r.had)
 	if c.finds() {
 		q.inFlight.endFinds()
 	}
@@ -213,7 +217,7 @@ func (q *routeQueue) start(won []store.Claim, j job, r recorded) {
 			continue
 		}
 
-		j.claim, j.host = &won[i], r.hosts[won[i].Key]
+		j.claim, j.waiter = &won[i], r.waiters[won[i].Key]
 		if begin--; begin < 0 {
 			q.release(j, notice.ReasonLease, false)
 			continue
@@ -234,7 +238,7 @@ func (q *routeQueue) report(c call, claimed *store.Claimed, at time.Time) {
 	q.d.o.Observer.Claim(c.trigger.source(), notice.ClaimLost, claimed.Lost)
 	q.d.o.Observer.Claim(c.trigger.source(), notice.ClaimStale, claimed.Stale)
 	q.d.o.Observer.Claim(c.trigger.source(), notice.ClaimParked, claimed.Parked)
-	if len(claimed.StaleKeys) > 0 && c.scores == nil {
+	if len(claimed.StaleKeys) > 0 && c.waiters == nil {
 		q.d.o.Strays.Stale(q.r, claimed.StaleKeys)
 	}
 }

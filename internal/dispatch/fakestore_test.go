@@ -483,6 +483,14 @@ func quiet(t *testing.T, d *Dispatcher) {
 		if slots != newSlots(q.r.Slots()) || len(q.inFlight.held)+q.inFlight.finding+len(q.inFlight.settledSince) != 0 || q.share.held != 0 {
 			t.Errorf("%s: slots %+v, in flight %d, held %d", prefix, q.slots, len(q.inFlight.held), q.share.held)
 		}
+		for name, h := range q.waiting.hosts {
+			if !q.closed && h.coming.all()+h.claiming.all() != 0 {
+				t.Errorf("%s, host %s: coming %v, claiming %v", prefix, name, h.coming, h.claiming)
+			}
+		}
+		if n := int(q.waiting.n.Load()); n != len(q.waiting.hosts) {
+			t.Errorf("%s: %d hosts are counted, want %d", prefix, n, len(q.waiting.hosts))
+		}
 		for _, l := range q.shards.all() {
 			if len(l.unanswered.calls) != 0 || l.health.failing != 0 || l.stuck != 0 {
 				t.Errorf("%s, shard %d: unanswered %d, failing %d, stuck %d", prefix, l.shard, len(l.unanswered.calls), l.health.failing, l.stuck)

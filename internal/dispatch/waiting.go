@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"notifier/internal/notice"
@@ -17,6 +18,8 @@ type Hosts interface {
 	// Room returns how many calls to a host can start now, and the expected time until one more
 	// can.
 	Room(r *route.Route, host string) (room int, each time.Duration)
+	// Host returns the host that an attempt of a notice calls; "" if it calls none.
+	Host(r *route.Route, n *notice.Notice) string
 }
 
 const (
@@ -53,21 +56,47 @@ func (x *waiter) compare(o *waiter) int {
 type waiting struct {
 	byKey map[string]*waiter
 	hosts map[string]*hostQueue
-	ready []string // hosts that may have free slots, in turn
-	armed bool     // the timer is set that checks all hosts
+	ready []string      // hosts that may have free slots, in turn
+	armed bool          // the timer is set that checks all hosts
+	n     *atomic.Int32 // length of hosts, without the mutex
 }
+
+// byClass is a number of notices by class.
+type byClass [notice.Classes]int
+
+// before returns how many are of classes before one.
+func (n *byClass) before(c notice.Class) (sum int) {
+	for earlier := range c {
+		sum += n[earlier]
+	}
+
+	return sum
+}
+
+func (n *byClass) all() int { return n.before(notice.Classes) }
 
 // hostQueue holds the notices that wait for one host.
 type hostQueue struct {
 	waiters  []*waiter // in order of compare
 	starts   int       // see notice.Next
-	coming   int       // postponements without a settle
-	claiming int       // running claim calls, and claims whose handlers have not started
+	coming   byClass   // postponements without a settle
+	claiming byClass   // waiters in running claim calls, and claims of them whose handlers have not started
 	ready    bool
 }
 
+// first returns the index of the first waiter of a class or a later one.
+func (h *hostQueue) first(c notice.Class) int {
+	at, _ := slices.BinarySearchFunc(h.waiters, c, func(x *waiter, c notice.Class) int { return cmp.Or(cmp.Compare(x.class, c), 1) })
+	return at
+}
+
+// before returns how many notices that wait go before an attempt of a class: those of earlier classes, and claims of its own class.
+func (h *hostQueue) before(c notice.Class) int {
+	return h.first(c) + h.coming.before(c) + h.claiming.before(c+1)
+}
+
 func newWaiting() waiting {
-	return waiting{byKey: map[string]*waiter{}, hosts: map[string]*hostQueue{}}
+	return waiting{byKey: map[string]*waiter{}, hosts: map[string]*hostQueue{}, n: new(atomic.Int32)}
 }
 
 func (w *waiting) host(name string) *hostQueue {
@@ -75,6 +104,7 @@ func (w *waiting) host(name string) *hostQueue {
 	if h == nil {
 		h = &hostQueue{}
 		w.hosts[name] = h
+		w.n.Add(1)
 	}
 
 	return h
@@ -84,8 +114,7 @@ func (w *waiting) host(name string) *hostQueue {
 func (h *hostQueue) next(may func(x *waiter) bool) int {
 	at := -1
 	notice.Next(h.starts, func(c notice.Class) bool {
-		from, _ := slices.BinarySearchFunc(h.waiters, c, func(x *waiter, c notice.Class) int { return cmp.Or(cmp.Compare(x.class, c), 1) })
-		for i := from; i < len(h.waiters) && h.waiters[i].class == c; i++ {
+		for i := h.first(c); i < len(h.waiters) && h.waiters[i].class == c; i++ {
 			if may(h.waiters[i]) {
 				at = i
 				return true
@@ -99,8 +128,9 @@ func (h *hostQueue) next(may func(x *waiter) bool) int {
 
 // tidy deletes an empty hostQueue.
 func (w *waiting) tidy(name string) {
-	if h := w.hosts[name]; h != nil && len(h.waiters) == 0 && h.coming == 0 && h.claiming == 0 && !h.ready {
+	if h := w.hosts[name]; h != nil && len(h.waiters) == 0 && h.coming.all() == 0 && h.claiming.all() == 0 && !h.ready {
 		delete(w.hosts, name)
+		w.n.Add(-1)
 	}
 }
 
@@ -160,7 +190,7 @@ func (w *waiting) take(n int, open func(shard int) bool, room func(host string) 
 		w.ready = w.ready[1:]
 		h := w.hosts[name]
 		h.ready = false
-		left := room(name) - h.claiming
+		left := room(name) - h.claiming.all()
 		for left > 0 && len(list) < n {
 			i := h.next(func(x *waiter) bool { return (len(list) == 0 || x.shard == shard) && open(x.shard) })
 			if i < 0 {
@@ -172,7 +202,7 @@ func (w *waiting) take(n int, open func(shard int) bool, room func(host string) 
 			delete(w.byKey, x.key)
 			h.waiters = slices.Delete(h.waiters, i, i+1)
 			h.starts++
-			h.claiming++
+			h.claiming[x.class]++
 			left--
 		}
 
@@ -189,7 +219,12 @@ func (w *waiting) take(n int, open func(shard int) bool, room func(host string) 
 }
 
 // drop deletes all.
-func (w *waiting) drop() { *w = newWaiting() }
+func (w *waiting) drop() {
+	n := w.n
+	*w = newWaiting()
+	w.n = n
+	w.n.Store(0)
+}
 
 // roomAt returns how many calls to a host can start now.
 func (q *routeQueue) roomAt(host string) int {
@@ -202,7 +237,7 @@ func (q *routeQueue) claimWaiting() bool {
 	list, shard := q.waiting.take(min(q.slots.room(), maxBatch), q.isOpen, q.roomAt)
 	got := q.d.total.take(&q.share, len(list))
 	for _, x := range list[got:] {
-		q.waiting.host(x.host).claiming--
+		q.waiting.host(x.host).claiming[x.class]--
 		q.waiting.add(x)
 	}
 
@@ -211,12 +246,14 @@ func (q *routeQueue) claimWaiting() bool {
 	}
 
 	c := call{kind: kindPostponed, trigger: triggerSweep, shard: shard, token: q.d.token(), n: got, begun: time.Now(),
-		scores: map[string]string{}, hosts: map[string]string{}}
+		waiters: map[string]*waiter{}}
 	for _, x := range list[:got] {
 		q.postponed.remove(x.until, notice.HeldBusy, x.host)
 		c.keys = append(c.keys, x.key)
-		c.scores[x.key], c.hosts[x.key] = x.score, x.host
+		c.waiters[x.key] = x
 	}
+
+	c.counted = true
 
 	q.begin(c)
 	return true
@@ -226,7 +263,7 @@ func (q *routeQueue) claimWaiting() bool {
 func (c *call) postponed() []store.Postponed {
 	list := make([]store.Postponed, len(c.keys))
 	for i, k := range c.keys {
-		list[i] = store.Postponed{Key: k, Score: c.scores[k]}
+		list[i] = store.Postponed{Key: k, Score: c.waiters[k].score}
 	}
 
 	return list
@@ -234,38 +271,65 @@ func (c *call) postponed() []store.Postponed {
 
 // arrived records that the handler of a claim starts, or that none will.
 func (q *routeQueue) arrived(j *job) {
-	if j.host == "" {
+	if j.waiter == nil {
 		return
 	}
 
 	q.mu.Lock()
-	q.waiting.arrived(j.host)
+	q.waiting.arrived(j.waiter)
 	q.mu.Unlock()
-	j.host = ""
+	j.waiter = nil
 }
 
-func (w *waiting) arrived(host string) {
-	if h := w.hosts[host]; h != nil {
-		h.claiming--
-		w.wake(host)
-		w.tidy(host)
+func (w *waiting) arrived(x *waiter) {
+	if h := w.hosts[x.host]; h != nil {
+		h.claiming[x.class]--
+		w.wake(x.host)
+		w.tidy(x.host)
 	}
+}
+
+// yields returns the host of a claim that has not waited if its free slots are for waiters that go before it; otherwise "".
+// It costs nothing while no notice of the route waits.
+func (q *routeQueue) yields(j *job) string {
+	if q.hosts == nil || j.waiter != nil || q.waiting.n.Load() == 0 {
+		return ""
+	}
+
+	host := q.hosts.Host(q.r, j.claim.Notice)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if h := q.waiting.hosts[host]; h != nil {
+		// Without room, the handler finds out why.
+		if room := q.roomAt(host); room > 0 && room <= h.before(j.claim.Class()) {
+			return host
+		}
+	}
+
+	return ""
+}
+
+// yielded is the result of an attempt that leaves its host's slots to others.
+func yielded(host string) notice.Result {
+	r := notice.DeferredResult(notice.ReasonBusy, 0, "the free slots of "+host+" are for notices that wait for them")
+	r.Host, r.Unsent = host, true
+	return r
 }
 
 // missed processes the reply to a claim call. Won notices no longer wait, and the hosts of the
 // others, for which no handler starts, have room again. The caller holds mu.
-func (q *routeQueue) missed(hosts map[string]string, won []store.Claim, had []int) {
+func (q *routeQueue) missed(waiters map[string]*waiter, won []store.Claim, had []int) {
 	begins := map[string]bool{}
 	for i := range won {
 		q.waiting.remove(won[i].Key)
-		if len(hosts) > 0 && !slices.Contains(had, i) {
+		if len(waiters) > 0 && !slices.Contains(had, i) {
 			begins[won[i].Key] = true
 		}
 	}
 
-	for key, host := range hosts {
+	for key, x := range waiters {
 		if !begins[key] {
-			q.waiting.arrived(host)
+			q.waiting.arrived(x)
 		}
 	}
 }
@@ -281,13 +345,13 @@ func (q *routeQueue) postpone(e *finished) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	h := q.waiting.host(e.result.Host)
-	turn := leastFallback + each*time.Duration(3*(len(h.waiters)+h.coming)/2)
+	turn := leastFallback + each*time.Duration(3*(len(h.waiters)+h.coming.all())/2)
 	if turn >= mostFallback {
 		turn = mostFallback - rand.N(mostFallback/5)
 	}
 
 	e.result.After = max(e.result.After, turn)
-	h.coming++
+	h.coming[e.class]++
 }
 
 // rememberAll counts the postponed notices of settled attempts, and remembers those that wait for
@@ -311,9 +375,9 @@ func (q *routeQueue) rememberAll(list []finished, done []store.Settled) {
 // remembered adds a settled postponement to the waiting notices. The caller holds mu.
 func (q *routeQueue) remembered(e *finished, s store.Settled, now time.Time) {
 	h := q.waiting.host(e.result.Host)
-	h.coming--
+	h.coming[e.class]--
 	if !q.closed && !s.Stale && s.Score != "" {
-		q.waiting.add(&waiter{key: e.Claim.Key, shard: e.Claim.Shard, score: s.Score, class: e.Claim.Class(), due: e.Claim.Due,
+		q.waiting.add(&waiter{key: e.Claim.Key, shard: e.Claim.Shard, score: s.Score, class: e.class, due: e.Claim.Due,
 			until: now.Add(e.After), host: e.result.Host})
 		q.checkWaiting()
 	}

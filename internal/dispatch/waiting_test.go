@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,9 +21,10 @@ type busyHost struct {
 	now   int
 	calls int
 	last  time.Time
+	began func(n *notice.Notice) // under mu
 }
 
-func (b *busyHost) Handle(context.Context, *route.Route, *notice.Notice) notice.Result {
+func (b *busyHost) Handle(_ context.Context, _ *route.Route, n *notice.Notice) notice.Result {
 	b.mu.Lock()
 	if b.now >= b.slots {
 		b.mu.Unlock()
@@ -32,6 +34,9 @@ func (b *busyHost) Handle(context.Context, *route.Route, *notice.Notice) notice.
 	}
 	b.now++
 	b.calls++
+	if b.began != nil {
+		b.began(n)
+	}
 	b.mu.Unlock()
 	time.Sleep(b.took)
 	b.mu.Lock()
@@ -40,6 +45,8 @@ func (b *busyHost) Handle(context.Context, *route.Route, *notice.Notice) notice.
 	b.mu.Unlock()
 	return notice.Result{Outcome: notice.OutcomeDelivered, Status: 200, Host: "h:80"}
 }
+
+func (b *busyHost) Host(*route.Route, *notice.Notice) string { return "h:80" }
 
 func (b *busyHost) Room(*route.Route, string) (int, time.Duration) {
 	b.mu.Lock()
@@ -76,4 +83,59 @@ func TestFreedSlotIsTakenByTheNextWaitingNotice(t *testing.T) {
 			drain(t, d)
 		})
 	}
+}
+
+// First attempts wait for a host for which a storm of retries comes. A slot that is freed is left to them: a retry that arrives
+// while they are being claimed does not take it.
+func TestSlotOfAHostIsLeftToAWaitingFirstAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const takes, firsts = 20 * time.Millisecond, 50
+		s := newFakeStore()
+		due := map[string]time.Time{}
+		var worst time.Duration
+		b := &busyHost{slots: 4, took: takes}
+		b.began = func(n *notice.Notice) {
+			if at, first := due[n.Key]; first {
+				worst = max(worst, time.Since(at))
+				delete(due, n.Key)
+			}
+		}
+		d := begin(options(&distant{s, 2 * time.Millisecond}, b, 512, testRoute("a", 64)))
+		come := func(attempts int) {
+			s.do(func() { s.attempts = attempts })
+			key := fmt.Sprintf("a:m:t:%d", s.made)
+			s.put("a", 0, 1)
+			if attempts == 0 {
+				b.mu.Lock()
+				due[key] = time.Now()
+				b.mu.Unlock()
+			}
+			d.Expired(d.queues["a"].r, key)
+		}
+		for range firsts {
+			come(0)
+			for range 20 {
+				come(1)
+				after(500 * time.Microsecond)
+			}
+		}
+		after(2 * takes)
+		b.mu.Lock()
+		if len(due) > 0 || worst > 2*takes {
+			t.Errorf("%d first attempts still wait, the last of the others began %s late, want within %s", len(due), worst, 2*takes)
+		}
+		if retries := b.calls - firsts; retries < 50 { // there is room for two calls in 10 ms, of which one is a first attempt
+			t.Errorf("%d retries began meanwhile", retries)
+		}
+		b.mu.Unlock()
+		for begun := 0; begun < s.made; {
+			d.SweepDue(keys.Partition{Prefix: "a"})
+			after(10 * takes)
+			b.mu.Lock()
+			begun = b.calls
+			b.mu.Unlock()
+		}
+		quiet(t, d)
+		drain(t, d)
+	})
 }

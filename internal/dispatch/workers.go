@@ -14,7 +14,7 @@ type job struct {
 	now, at time.Time // Redis's clock showed now when this process's clock showed at
 	ends    time.Time // earliest end of the lease, by this process's clock
 	trigger trigger
-	host    string // of a waiter, until its handler begins
+	waiter  *waiter // of a claim of one, until its handler begins
 }
 
 // idleTime is how long a worker waits for its next attempt before it ends.

@@ -47,6 +47,14 @@ func (h *storm) Room(r *route.Route, host string) (int, time.Duration) {
 	return h.calls.Room(r, host)
 }
 
+// Host names that receiver.
+func (h *storm) Host(r *route.Route, n *notice.Notice) string {
+	if h.calls == nil {
+		return ""
+	}
+	return h.calls.Host(r, n)
+}
+
 func (h *storm) Handle(ctx context.Context, r *route.Route, n *notice.Notice) (result notice.Result) {
 	begin := time.Now()
 	if strings.HasPrefix(n.Key, "app1:shop:storm:") {
