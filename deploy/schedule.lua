@@ -351,7 +351,7 @@ function q.free(key, token)
     holders[name] = false
   end
 end
-local left, joined, changed = {}, {}, {}
+local left, joined, changed, starts = {}, {}, {}, {}
 local function remove(key, position)
   local name = names[key]
   if head(name) == key then
@@ -435,8 +435,13 @@ function q.join(key, due, made) q.put(key, at(due, made, 0)) end
 function q.keep(key, due, made)
   if q.position(key) then touch(key) else q.join(key, due, made) end
 end
-function q.start(key) if any(waiting) then call('ZREM', waiting, key) end end
+function q.start(key) starts[#starts + 1] = key end
+function q.started()
+  if #starts > 0 and any(waiting) then call('ZREM', waiting, unpack(starts)) end
+  starts = {}
+end
 function q.finish()
+  q.started()
   write()
   local woken = false
   for name in pairs(touched) do

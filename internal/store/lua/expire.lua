@@ -44,4 +44,5 @@ for i, key in ipairs(names) do
     end
   end
 end
+if q then q.started() end
 return done()

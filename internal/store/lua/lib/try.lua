@@ -7,20 +7,21 @@ local function try(names, scores, exact, drop)
   for i = 1, #names do
     local key, text = names[i], scores[i]
     local score = text and tonumber(text)
-    local expired = score and leases(score)
+    local fraction = score and score % 1
+    local expired = fraction and (fraction > 0 and leases(score) or 0)
     local answer = -1
     local early = score and score == exact[i] and score > floor(score) and timed(score)
     local till = q and score and (early or floor(score) <= now) and q.gate(key, score, token, early)
     if till then
       if floor(score) <= now then
-        unhold(KEYS[1], key, score)
+        if fraction == paused then unhold(KEYS[1], key, score) end
         answer = -2
         moves[moved + 1], moves[moved + 2] = till, key
         moved = moved + 2
       end
     elseif score and (early or floor(score) <= now) and call('SET', prefix .. key, token, 'NX', 'PX', lease) then
-      if q then q.start(key) end
-      unhold(KEYS[1], key, score)
+      if q and (expired > 0 or fraction >= atonce) then q.start(key) end
+      if fraction == paused then unhold(KEYS[1], key, score) end
       wins = wins + 1
       won[wins], place[wins] = key, size + 2
       if early then drop(key, score) end
@@ -45,4 +46,5 @@ local function try(names, scores, exact, drop)
       end
     end
   end
+  if q then q.started() end
 end

@@ -1,6 +1,7 @@
 -- Ends the changes of a call; needs order/places.
 --   finish()  writes all changes and makes the new heads due. Returns whether any head is due
 function q.finish()
+  q.started()
   write()
   local woken = false
   for name in pairs(touched) do

@@ -6,7 +6,8 @@
 --   put(key, position)        the notice joins with a position of another place
 --   position(key)             returns a notice's position, or nil
 --   start(key)                the notice is claimed, and not parked any more
-local left, joined, changed = {}, {}, {}
+--   started()                 writes that for all
+local left, joined, changed, starts = {}, {}, {}, {}
 
 -- Removes a notice. The successor of a head becomes the head, which needs no entry among the successors.
 local function remove(key, position)
@@ -102,4 +103,9 @@ function q.keep(key, due, made)
   if q.position(key) then touch(key) else q.join(key, due, made) end
 end
 
-function q.start(key) if any(waiting) then call('ZREM', waiting, key) end end
+function q.start(key) starts[#starts + 1] = key end
+
+function q.started()
+  if #starts > 0 and any(waiting) then call('ZREM', waiting, unpack(starts)) end
+  starts = {}
+end
