@@ -72,7 +72,8 @@ type Notice struct {
 	CreatedAt    time.Time         `json:"created_at"`
 	SettledAt    time.Time         `json:"settled_at"`
 	Reason       string            `json:"reason"`
-	Sealed       bool              `json:"sealed"` // Redis has body, headers and answers encrypted; the roles operate and admin see them
+	Sealed       bool              `json:"sealed"`       // Redis has body, headers and answers encrypted; the roles operate and admin see them
+	ForgottenAt  time.Time         `json:"forgotten_at"` // when its audience or id was forgotten, so that its content is gone; zero = it was not
 	Attempts     []Attempt         `json:"attempts"`
 	Body         json.RawMessage   `json:"body"`
 	BodyBase64   []byte            `json:"body_base64"`

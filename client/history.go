@@ -109,6 +109,55 @@ func joinStates(list []State) string {
 	return strings.Join(texts, ",")
 }
 
+// Forgotten is the result of forgetting an audience or id.
+type Forgotten struct {
+	Raw
+	Subject     string    `json:"subject"`
+	ForgottenAt time.Time `json:"forgotten_at"`
+	Keys        int       `json:"keys"` // data keys that this call has deleted
+	Job         string    `json:"job"`  // id of the job that cancels the pending notices
+	// Missing are the instances that may still use the deleted keys.
+	Missing []Instance `json:"missing"`
+}
+
+// Lifted is the result of lifting a forgotten audience or id.
+type Lifted struct {
+	Raw
+	Subject string `json:"subject"`
+	Changed bool   `json:"changed"` // false: it was not forgotten
+}
+
+// ForgetAudience makes the contents of an audience's sealed notices unreadable, cancels its pending notices, and lets the service
+// refuse new ones. It takes some 4 seconds, is for clients without a prefix, and may be repeated after an error.
+func (c *Client) ForgetAudience(ctx context.Context, audience string) (*Forgotten, error) {
+	return c.forget(ctx, "audience:"+audience)
+}
+
+// ForgetID is ForgetAudience for the notices of an id: app:module:id.
+func (c *Client) ForgetID(ctx context.Context, id string) (*Forgotten, error) {
+	return c.forget(ctx, "id:"+id)
+}
+
+func (c *Client) forget(ctx context.Context, subject string) (*Forgotten, error) {
+	f := &Forgotten{}
+	return f, c.into(ctx, request{method: "DELETE", path: []string{"v1", "subjects", subject}, idempotent: true}, f)
+}
+
+// LiftAudience lets new notices of a forgotten audience be scheduled again. The old ones stay unreadable.
+func (c *Client) LiftAudience(ctx context.Context, audience string) (*Lifted, error) {
+	return c.lift(ctx, "audience:"+audience)
+}
+
+// LiftID is LiftAudience for an id: app:module:id.
+func (c *Client) LiftID(ctx context.Context, id string) (*Lifted, error) {
+	return c.lift(ctx, "id:"+id)
+}
+
+func (c *Client) lift(ctx context.Context, subject string) (*Lifted, error) {
+	l := &Lifted{}
+	return l, c.into(ctx, request{method: "POST", path: []string{"v1", "subjects", subject, "lift"}, idempotent: true}, l)
+}
+
 // Erased is the result of an erasure.
 type Erased struct {
 	Raw

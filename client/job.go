@@ -50,6 +50,7 @@ type Job struct {
 	Client    string    `json:"client"`
 	Prefix    string    `json:"prefix"`
 	Route     string    `json:"route"`
+	Subject   string    `json:"subject"` // the forgotten subject whose notices it cancels
 	Host      string    `json:"host"`
 	Reason    string    `json:"reason"`
 	Status    int       `json:"status"`

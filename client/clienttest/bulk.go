@@ -17,8 +17,8 @@ import (
 // reasons are the reasons that a dead letter may have in the service.
 var reasons = []string{"dns", "connect", "tls", "timeout", "reset", "protocol", "status_4xx", "status_5xx", "status", "ack_mismatch",
 	"redirect", "too_large", "blocked", "invalid", "gone", "aborted", "panic", "interrupted", "exhausted", "expired", "rejected", "unreported",
-	"decode", "queue", "unreadable", "missing", "locked", "busy", "rate", "breaker", "headers", "token", "local", "sealed", "paused",
-	"shutdown",
+	"decode", "queue", "unreadable", "missing", "forgotten", "locked", "busy", "rate", "breaker", "headers", "token", "local", "sealed",
+	"paused", "shutdown",
 	"lease"}
 
 // bulk is a bulk redrive or a bulk purge.

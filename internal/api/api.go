@@ -101,6 +101,7 @@ type api struct {
 	tapper     Tapper
 	redirector Redirector
 	jobber     Jobber
+	forgetter  Forgetter
 	opener     Opener   // nil = no notice is sealed
 	recurrer   Recurrer // nil = there are no recurring notices
 	tests      *testcall.Sender
@@ -141,8 +142,8 @@ func New(o Options) http.Handler {
 	a := &api{
 		scheduler: o.Engine, restorer: o.Engine, finder: o.Engine, changer: o.Engine, reporter: o.Engine, lister: o.Engine, operator: o.Engine,
 		holder: o.Engine, counter: o.Engine, prober: o.Engine, musterer: o.Engine, numberer: o.Engine, tapper: o.Engine, redirector: o.Engine,
-		jobber: o.Engine,
-		tests:  o.Tests, mask: o.Mask, tapTimes: defaultTapTimes, several: len(o.Clients) > 1, clients: auth.NewClients(o.Clients),
+		jobber: o.Engine, forgetter: o.Engine,
+		tests: o.Tests, mask: o.Mask, tapTimes: defaultTapTimes, several: len(o.Clients) > 1, clients: auth.NewClients(o.Clients),
 		routes: o.Routes, maxBody: o.MaxBody, metrics: o.Metrics, log: o.Logger, logCalls: o.LogCalls, loopback: o.Loopback,
 		recurrer:  o.Recurrences,
 		historian: o.History, eraser: o.Eraser, replayer: o.Replayer, keys: o.Keys, now: o.Engine.Now, crossSite: http.NewCrossOriginProtection(),

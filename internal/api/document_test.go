@@ -22,6 +22,7 @@ import (
 	"notifier/internal/receivers"
 	"notifier/internal/recur"
 	"notifier/internal/store"
+	"notifier/internal/vault"
 	"notifier/internal/wire"
 )
 
@@ -91,6 +92,7 @@ func provoke() map[string]map[int]call {
 	}
 	dead := move(notice.Dead)
 	full := func(e *enginetest.Engine) { e.Fail(wire.ErrFull) }
+	forgotten := func(e *enginetest.Engine) { e.Fail(&vault.ForgottenError{At: time.Now()}) }
 	toShop := func(e *enginetest.Engine) {
 		_, _ = e.Schedule(context.Background(), store.Request{Key: "app1:orders:t:1", Content: notice.Content{URL: "https://shop.example/hooks"}})
 	}
@@ -98,7 +100,7 @@ func provoke() map[string]map[int]call {
 	const absent, letters = "/v1/notices/app1:jobs:t:absent", "/v1/notices/restore"
 	m := map[string]map[int]call{
 		"schedule": {201: {body: `{"key":"app2:a:b:new"}`}, 200: {body: `{"key":"app1:jobs:t:1"}`}, 400: {body: `{`}, 413: {body: huge},
-			409: {body: `{"key":"app1:jobs:t:1","body":1}`}, 415: {header: []string{"Content-Type", "text/plain"}}, 422: {body: `{}`},
+			409: {body: `{"key":"app1:jobs:t:1","body":1}`}, 410: {body: `{"key":"app1:jobs:t:2"}`, prepare: forgotten}, 415: {header: []string{"Content-Type", "text/plain"}}, 422: {body: `{}`},
 			507: {body: `{"key":"app2:a:b:new"}`, prepare: full}, 403: {body: `{"key":"app2:a:b:c"}`, token: "token-of-one"}},
 		"scheduleBatch": {201: {body: `[{"key":"app2:a:b:new"}]`}, 200: {body: `[{"key":"app1:jobs:t:1"}]`},
 			207: {body: `[{"key":"app1:jobs:t:1"},{}]`},
@@ -113,7 +115,7 @@ func provoke() map[string]map[int]call {
 		"list": {200: {}, 400: {path: "/v1/notices?%zz"}, 404: {path: "/v1/notices?route=none"}, 422: {path: "/v1/notices?limit=0"}},
 		"get":  {200: {path: key}, 404: {path: absent}, 422: {path: "/v1/notices/x"}, 400: {path: key + "?%zz"}},
 		"reschedule": {200: {path: key, body: `{"delay":1}`}, 404: {path: absent, body: `{"delay":1}`}, 409: {path: key, body: `{"delay":1}`,
-			prepare: dead},
+			prepare: dead}, 410: {path: key, body: `{"delay":1}`, prepare: forgotten},
 			422: {path: key, body: `{}`}},
 		"cancel": {200: {path: key}, 404: {path: absent}, 409: {path: key, prepare: move(notice.Delivered)}, 422: {path: "/v1/notices/x"}},
 		"fire": {200: {path: key + "/fire"}, 404: {path: absent + "/fire"}, 409: {path: key + "/fire", prepare: dead},
@@ -153,6 +155,11 @@ func provoke() map[string]map[int]call {
 		"erase": {200: {path: "/v1/history?key=app1:jobs:t:1"}, 400: {path: "/v1/history?%zz"}, 422: {path: "/v1/history"},
 			403: {path: "/v1/history?host=shop.example", token: "token-of-one"}, 404: {path: "/v1/history?key=app2:jobs:t:1",
 				token: "token-of-one"}},
+		"forgetSubject": {200: {path: "/v1/subjects/audience:m17"}, 400: {path: "/v1/subjects/audience:m17?%zz"},
+			403: {path: "/v1/subjects/audience:m17", token: "token-of-one"}, 409: {path: "/v1/subjects/audience:m17", prepare: manyJobs},
+			422: {path: "/v1/subjects/audience:"}},
+		"liftSubject": {200: {path: "/v1/subjects/id:app1:orders:4711/lift"}, 400: {path: "/v1/subjects/audience:m17/lift?%zz"},
+			403: {path: "/v1/subjects/id:app2:orders:1/lift", token: "token-of-one"}, 422: {path: "/v1/subjects/route:app1/lift"}},
 		"replay": {201: {path: "/v1/replays", body: `{"since":"2026-11-20T00:00:00Z"}`},
 			200: {path: "/v1/replays", body: `{"since":"2026-11-20T00:00:00Z","dry_run":true}`},
 			409: {path: "/v1/replays", body: `{"since":"2026-11-20T00:00:00Z","id":"other"}`},

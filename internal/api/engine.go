@@ -32,6 +32,7 @@ type Engine interface {
 	Tapper
 	Redirector
 	Jobber
+	Forgetter
 	problems.Recorder
 	problems.Changes
 	audit.Keeper

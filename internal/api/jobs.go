@@ -51,6 +51,7 @@ type Job struct {
 	Client    string        `json:"client,omitempty" doc:"The client that started it."`
 	Prefix    string        `json:"prefix,omitempty"`
 	Route     string        `json:"route,omitempty"`
+	Subject   string        `json:"subject,omitempty" doc:"The forgotten subject whose notices it cancels."`
 	Host      string        `json:"host,omitempty"`
 	Reason    notice.Reason `json:"reason,omitempty"`
 	Status    int           `json:"status,omitempty"`
@@ -74,7 +75,8 @@ type Jobs struct {
 }
 
 func (a *api) viewJob(r *jobs.Job) Job {
-	v := Job{ID: r.ID, Kind: r.Kind, State: r.State, Problem: r.Reason, Client: r.Client, Prefix: r.Prefix, Route: r.Route, Host: r.Host,
+	v := Job{ID: r.ID, Kind: r.Kind, State: r.State, Problem: r.Reason, Client: r.Client, Prefix: r.Prefix, Route: r.Route,
+		Subject: string(r.Subject), Host: r.Host,
 		Reason: r.Cause, Status: r.Status, Since: codec.Stamp(r.Since), Until: codec.Stamp(r.Until), Rate: spellRate(r.Rate),
 		Changed: r.Redirected, Claimed: r.Claimed, Refused: r.Refused, Seen: min(r.Seen, r.Total), Total: r.Total,
 		CreatedAt: codec.Stamp(r.Made), ChangedAt: codec.Stamp(r.Changed)}

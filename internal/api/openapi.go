@@ -55,6 +55,7 @@ var tags = []*huma.Tag{
 	{Name: "reports", Description: "Reports of the consumers of a list or stream."},
 	{Name: "routes", Description: "Routes and their numbers."},
 	{Name: "history", Description: "Finalized notices in the history database."},
+	{Name: "subjects", Description: "Audiences and ids of sealed notices."},
 	{Name: "replays", Description: "Finalized notices that are sent again."},
 	{Name: "jobs", Description: "Changes of many notices at a rate, with progress: cancel pending ones, redrive or purge dead letters."},
 	{Name: "redirects", Description: "New addresses for the pending notices of receivers that have moved."},
@@ -139,8 +140,9 @@ func describe(op *operation, registry huma.Registry) *huma.Operation {
 		if name, ok := strings.CutPrefix(segment, "{"); ok {
 			name = strings.TrimSuffix(name, "}")
 			about := map[string]string{"key": "app:module:type:id of a notice, app:module:type:name of a recurrence.", "name": "The route's name.",
-				"month": "The month, such as 2026-11; this is the present one.",
-				"id":    "The id of the link, job or replay; client:id if several clients have a replay of that id."}[name]
+				"month":   "The month, such as 2026-11; this is the present one.",
+				"subject": "audience:<audience>, or id:app:module:<id> with the id without ~ and a number.",
+				"id":      "The id of the link, job or replay; client:id if several clients have a replay of that id."}[name]
 			h.Parameters = append(h.Parameters, &huma.Param{Name: name, In: "path", Required: true, Description: about,
 				Schema: &huma.Schema{Type: huma.TypeString}})
 		}

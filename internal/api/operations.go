@@ -60,7 +60,7 @@ func (a *api) operations() []operation {
 				"at most 256 bytes, is stored and sent with the callback. Where traces are exported, the callback belongs to the " +
 				"same trace.",
 			body: ScheduleRequest{}, example: exampleSchedule, answer: ScheduleAnswer{}, repeated: SettledAnswer{}, ok: []int{created, ok},
-			fails: append([]int{forbidden, conflict}, writes...), serve: a.schedule}},
+			fails: append([]int{forbidden, conflict, http.StatusGone}, writes...), serve: a.schedule}},
 		{auth.Operate, call{method: "POST", path: "/v1/notices/restore", id: "restore", summary: "Restore up to 1,000 notices",
 			about: "A JSON array, or NDJSON, of pending or dead notices from GET /v1/notices, or dead ones from GET /v1/history or " +
 				"the pages' download. Each notice keeps its attempts and its webhook-id. Pending and claimed notices are " +
@@ -86,7 +86,8 @@ func (a *api) operations() []operation {
 				"and due, to dead letters. The notice keeps its webhook-id and its attempts. scheduled_url shows the url of the schedule call, with " +
 				"which a repeated schedule call is still compared. To another host, the notice's Authorization, Cookie and Proxy-* headers are " +
 				"dropped, unless headers or keep_headers is given. 409 while an attempt is running: repeat the call.",
-			body: RescheduleRequest{}, example: exampleReschedule, answer: RescheduleAnswer{}, ok: []int{ok}, fails: changes, serve: a.reschedule}},
+			body: RescheduleRequest{}, example: exampleReschedule, answer: RescheduleAnswer{}, ok: []int{ok},
+			fails: append([]int{http.StatusGone}, changes...), serve: a.reschedule}},
 		{auth.Produce, call{method: "DELETE", path: "/v1/notices/{key}", id: "cancel", summary: "Cancel a notice",
 			about: "in_flight is true if an attempt was running: it may still reach the receiver, and no further attempt follows. " +
 				"Dead letters may be cancelled too. A repeated cancel is answered with 200 and changed=false; 409 for a delivered " +
@@ -225,7 +226,7 @@ func (a *api) operations() []operation {
 		{auth.Read, call{method: "GET", path: "/v1/audit", id: "audit", summary: "List the changes of operators",
 			about: "Calls by which operators changed something, by the API or the pages, newest first; not schedules and reports of " +
 				"consumers. Admins without a prefix see all entries, other clients their own. For each client, the last 2,000 " +
-				"entries of rare actions (sign-in, secret, purge, erase, pause, resume, release, replay, restore, links) and the last " +
+				"entries of rare actions (sign-in, secret, purge, erase, forget, pause, resume, release, replay, restore, links) and the last " +
 				"2,000 of all other actions are stored. The same call within a minute is one entry. A page may have fewer entries " +
 				"than the limit, even none, although more follow: continue until there is no cursor.",
 			query: auditParams, answer: Audit{}, ok: []int{ok}, fails: []int{badRequest, unprocessable, down}, serve: a.audit}},
@@ -261,6 +262,18 @@ func (a *api) operations() []operation {
 				"prefix may erase a host. The audit shows a digest in place of the key or host.",
 			query: eraseParams, answer: Erased{}, ok: []int{ok}, fails: []int{badRequest, forbidden, notFound, tooLarge, unprocessable, down},
 			serve: a.erase}},
+		{auth.Admin, call{method: "DELETE", path: "/v1/subjects/{subject}", id: "forgetSubject", summary: "Forget an audience or id",
+			about: "On routes with SEAL for each audience or id. Deletes the keys that seal its notices, so that nobody can read their " +
+				"bodies, headers, credentials and answers any more, starts a job that cancels its pending notices, and takes no new ones: " +
+				"they get 410. The answer comes after 4 seconds, when no instance may use the keys any more, and missing names " +
+				"instances that may. Attempts in flight end normally. May be repeated after an error. Only clients without a prefix may " +
+				"forget an audience.",
+			answer: ForgottenSubject{}, ok: []int{ok}, fails: []int{badRequest, forbidden, conflict, tooLarge, unprocessable, down},
+			serve: a.forgetSubject}},
+		{auth.Admin, call{method: "POST", path: "/v1/subjects/{subject}/lift", id: "liftSubject", summary: "Lift a forgotten audience or id",
+			about:  "New notices are taken again and sealed with new keys. The content of the old ones stays gone. May be repeated.",
+			answer: LiftedSubject{}, ok: []int{ok}, fails: []int{badRequest, forbidden, tooLarge, unprocessable, down},
+			serve: a.liftSubject}},
 		{auth.Operate, call{method: "POST", path: "/v1/replays", id: "replay", summary: "Start a replay",
 			about: "Schedules each delivered or dead notice of a window again under its own key, at a rate, exactly once in a " +
 				"replay. It keeps its webhook-id, by which receivers recognise it, and has the header notifier-replay. Its " +

@@ -29,7 +29,7 @@ var required = map[auth.Role][]string{
 		"resumeReceiver", "limitReceiver", "replay", "stopReplay", "resumeReplay", "portalLink", "redirect", "stopRedirect", "resumeRedirect",
 		"makeJob", "stopJob", "resumeJob",
 		"revokePortalLink", "tap"},
-	auth.Admin: {"erase", "receiverSecret"},
+	auth.Admin: {"erase", "receiverSecret", "forgetSubject", "liftSubject"},
 }
 
 func requiredRole(t *testing.T, operation string) auth.Role {

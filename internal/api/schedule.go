@@ -31,6 +31,9 @@ func Explain(err error) *Problem {
 	case errors.Is(err, wire.ErrKeyUnreadable):
 		return problem(http.StatusServiceUnavailable, "the service's own key cannot be read at the moment; repeat the call").with("Retry-After",
 			"1")
+	case !vault.ForgottenAt(err).IsZero():
+		return problem(http.StatusGone, "the audience or id that seals the notice was forgotten on %s: its content is gone, and no notice is "+
+			"taken for it until an admin lifts that (notifier forget --lift). Nothing was written", notice.Stamp(vault.ForgottenAt(err)))
 	case errors.Is(err, vault.ErrSealed):
 		return problem(http.StatusServiceUnavailable, "this instance does not have a service key (NOTIFIER_SEAL_KEYS) that the notice needs; "+
 			"nothing was written. Repeat the call").with("Retry-After", "5")

@@ -137,7 +137,7 @@ func writeRaw(w http.ResponseWriter, status int, contentType string, data []byte
 func (a *api) wholeFor(ctx context.Context, c caller, f *store.Found) codec.Notice {
 	opened := a.opened(ctx, c, f)
 	v := waitsFor(a.whole(&opened, a.scheduledBy(ctx, c, f.Notice)), c, f)
-	v.Sealed = f.Sealed != ""
+	v.Sealed, v.ForgottenAt = f.Sealed != "", codec.Stamp(opened.Forgotten)
 	return v
 }
 

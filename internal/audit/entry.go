@@ -46,10 +46,12 @@ const (
 	RecurDelete    Action = "recur-delete"
 	RecurPause     Action = "recur-pause"
 	RecurResume    Action = "recur-resume"
-	RecurRun       Action = "recur-run" // a notice of it was stored for now
-	Settings       Action = "settings"  // an instance started with other settings of a route
-	Tap            Action = "tap"       // copies of attempts under a prefix were streamed
-	Erase          Action = "erase"     // of the history and of notices in Redis; the erased key or host is only stored as a digest
+	RecurRun       Action = "recur-run"   // a notice of it was stored for now
+	Settings       Action = "settings"    // an instance started with other settings of a route
+	Tap            Action = "tap"         // copies of attempts under a prefix were streamed
+	Erase          Action = "erase"       // of the history and of notices in Redis; the erased key or host is only stored as a digest
+	Forget         Action = "forget"      // of a subject of sealed notices
+	ForgetLift     Action = "forget-lift" // of a forgotten subject
 )
 
 // Class decides which of a client's two streams an entry is in. Calls of one class cannot
@@ -69,7 +71,7 @@ var Classes = []Class{Rare, Frequent}
 // is any action of another version.
 func (a Action) Class() Class {
 	switch a {
-	case SignIn, Secret, Purge, Erase, Pause, Resume, Release, PauseReceiver, ResumeReceiver, LimitReceiver,
+	case SignIn, Secret, Purge, Erase, Forget, ForgetLift, Pause, Resume, Release, PauseReceiver, ResumeReceiver, LimitReceiver,
 		Replay, ReplayStop, ReplayResume, Restore, PortalLink, PortalRevoke,
 		Redirect, RedirectStop, RedirectGoOn, CancelMany, JobStop, JobResume, Recur, RecurDelete, RecurPause, RecurResume, Tap, Settings:
 		return Rare

@@ -16,7 +16,7 @@ const (
 	Produce
 	// Operate also allows to redrive, purge, replay, restore and pause, and to make links.
 	Operate
-	// Admin also allows to erase the history and, without a prefix, to read receivers'
+	// Admin also allows to erase the history, to forget subjects and, without a prefix, to read receivers'
 	// keys and the audit of all clients.
 	Admin
 )

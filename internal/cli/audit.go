@@ -23,8 +23,8 @@ func (a *command) audit() *cobra.Command {
 		Long: `Shows the calls that changed something, through the API or the pages, newest first.
 Schedules and consumers' reports are not included. An admin without a prefix sees the calls
 of all clients, other clients their own. For each client the service keeps 2,000 entries of
-rare actions (sign-in, secret, purge, erase, pause, resume, replay, restore, links) and
-2,000 of all others. Equal calls within a minute are one entry: cancel x3.
+rare actions (sign-in, secret, purge, erase, forget, pause, resume, replay, restore, links)
+and 2,000 of all others. Equal calls within a minute are one entry: cancel x3.
 --follow prints new entries, oldest first, until it is interrupted.
 FAILED means that Redis did not answer. The change may have happened.`,
 		Example: `  notifier audit --since 24h

@@ -122,7 +122,10 @@ func (a *command) sayNotice(n *client.Notice) {
 		add("next attempt", a.screen.when(n.NextAttempt))
 	}
 
-	if n.Sealed {
+	switch {
+	case !n.ForgottenAt.IsZero():
+		add("forgotten", a.screen.when(n.ForgottenAt))
+	case n.Sealed:
 		add("sealed", "in Redis; shown to the roles operate and admin")
 	}
 

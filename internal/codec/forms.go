@@ -90,6 +90,7 @@ type Notice struct {
 	Waits       bool     `json:"waits,omitempty" doc:"True while the notice is due, but another one of its sequence comes first. Only on routes with an order."`
 	WaitsFor    string   `json:"waits_for,omitempty" doc:"With waits: the key of the notice of its sequence that is in flight, or else of the first one that is pending. Absent if the client's prefix does not cover that key, or if that notice has just ended."`
 	Sealed      bool     `json:"sealed,omitempty" doc:"True if Redis has the body, headers, the url's credentials and the answers encrypted. Only clients of the roles operate and admin see them."`
+	ForgottenAt Stamp    `json:"forgotten_at,omitzero" doc:"When the audience or id that seals the notice was forgotten: body, headers, the url's credentials and answers are gone. Shown to the roles operate and admin."`
 	Attempts    Attempts `json:"attempts" doc:"The last 20 attempts."`
 	Payload
 }
@@ -141,6 +142,8 @@ type Snapshot struct {
 	Masked     bool     `json:"masked,omitempty" doc:"If true, the notice is refused, because parts of it were masked."`
 	BodyKept   *bool    `json:"body_kept,omitempty" doc:"If false, the notice is refused."`
 	Unreadable []string `json:"unreadable,omitempty" doc:"If not empty, the notice is refused."`
+	// ForgottenAt is when the subject of a sealed notice was forgotten.
+	ForgottenAt Stamp `json:"forgotten_at,omitzero" doc:"If present, the notice is refused, because its content is gone."`
 	// The following are ignored: the route is found by the key, and the client of the call is recorded.
 	Client      string `json:"client,omitempty" doc:"Ignored. The client that restores a notice is recorded."`
 	Route       string `json:"route,omitempty" doc:"Ignored, like the following members. The key's present route is used."`

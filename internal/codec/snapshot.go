@@ -33,6 +33,10 @@ func (s *Snapshot) Whole() Faults {
 		f.Add("masked", nil, "parts of it were masked")
 	}
 
+	if at := time.Time(s.ForgottenAt); !at.IsZero() {
+		f.Add("forgotten_at", notice.Stamp(at), "its content was forgotten")
+	}
+
 	if len(s.Unreadable) > 0 {
 		f.Add("unreadable", s.Unreadable, "the history cannot read its %s", s.Unreadable[0])
 	}

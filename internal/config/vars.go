@@ -213,8 +213,8 @@ var texts = map[string]string{
 		"all keys.",
 	"CLIENT_<NAME>_ROLE": "The calls that the client may make: `read` (read everything under its prefix), `produce` (also schedule, " +
 		"replace, cancel, reschedule, fire and report), `operate` (also redrive, purge, replay, restore, pause, send tests and make links) or " +
-		"`admin` (also erase the history and, without a prefix, read receivers' keys and the audit of all clients). Other calls are refused " +
-		"with 403. Required.",
+		"`admin` (also erase the history, forget ids and, without a prefix, read receivers' keys and the audit of all clients). Other calls " +
+		"are refused with 403. Required.",
 	"CLIENT_<NAME>_RATE": "How many API requests the client may make at one instance, such as `100/s`, `600/m` or `5000/h`. A batch counts " +
 		"as one for each 100 items, and each full 64 KiB of a body as one more. Further requests are refused with 429. A burst of one second's " +
 		"requests is allowed.",

@@ -56,8 +56,8 @@ type Fleet interface {
 
 // Vault opens sealed notices. *[vault.Vault] is one.
 type Vault interface {
-	Open(ctx context.Context, shard int, key string, c *notice.Content) (notice.Content, error)
-	SealAnswer(ctx context.Context, shard int, n *notice.Notice, answer string) (string, error)
+	// OpenFor returns the content of a sealed notice, and the function that seals the answer to its attempt.
+	OpenFor(ctx context.Context, shard int, n *notice.Notice) (c notice.Content, answer func(string) (string, error), err error)
 }
 
 // Holds knows which receivers are paused. *[receivers.Holds] is one.

@@ -47,8 +47,10 @@ func (q *routeQueue) handleOpened(ctx context.Context, c *store.Claim) (r notice
 	}
 
 	n := *c.Notice
-	content, err := q.d.o.Vault.Open(ctx, c.Shard, c.Key, &c.Content)
+	content, seals, err := q.d.o.Vault.OpenFor(ctx, c.Shard, c.Notice)
 	switch {
+	case !vault.ForgottenAt(err).IsZero():
+		return notice.DeadResult(notice.ReasonForgotten, err.Error()), ""
 	case errors.Is(err, vault.ErrSealed):
 		q.avoid(err)
 		return notice.DeferredResult(notice.ReasonSealed, sealedFor, err.Error()), ""
@@ -63,8 +65,7 @@ func (q *routeQueue) handleOpened(ctx context.Context, c *store.Claim) (r notice
 		return r, ""
 	}
 
-	sealed, err = q.d.o.Vault.SealAnswer(ctx, c.Shard, c.Notice, notice.Kept(r.Response))
-	if err != nil { // the key is in memory
+	if sealed, err = seals(notice.Kept(r.Response)); err != nil {
 		q.d.o.Logger.Warn("cannot seal an answer, it is not kept", zap.String("key", c.Key), zap.Error(err))
 	}
 

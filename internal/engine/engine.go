@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +49,10 @@ type Options struct {
 	Version     string
 	Concurrency int
 	// SealKeys wrap the keys that seal notices; nil = there are none.
-	SealKeys  *seal.ServiceKeys
+	SealKeys *seal.ServiceKeys
+	// KeyAge is how long the instance uses a key of sealed notices after it has read it in Redis; zero = vault.KeyAge. All instances
+	// need the same.
+	KeyAge    time.Duration
 	Grace     time.Duration
 	Retention time.Duration
 	Retain    int
@@ -244,6 +248,7 @@ func (e *Engine) newStore() *store.Store {
 func (e *Engine) newParts() {
 	o, space, cluster := e.o, e.store.Space(), e.o.Conn.Masters != nil
 	e.vault = vault.New(o.SealKeys, e.store.Wire())
+	e.vault.KeyAge = cmp.Or(o.KeyAge, vault.KeyAge)
 	e.shipper, e.replays = e.newShipper(space.Places()), e.newDriver()
 	e.redirects = jobs.NewChanger(jobs.ChangerOptions{Store: e.jobStore(), Routes: o.Routes, Logger: o.Logger})
 	e.looks = reconcile.NewInspections(e.store, e.store.Timers, cluster)

@@ -18,7 +18,7 @@ import (
 // reclaims no claims.
 func (e *Engine) newFleet() (*fleet.Fleet, error) {
 	about := fleet.About{Label: e.o.Instance, Version: e.o.Version, Started: e.since.UTC(), Limits: e.o.Limits, Routes: map[string]string{},
-		Prefixes: map[string]string{}, FollowsRecorded: true}
+		Prefixes: map[string]string{}, FollowsRecorded: true, Forgets: true}
 	for _, r := range e.o.Routes.All() {
 		about.Routes[r.Name], about.Prefixes[r.Name] = r.Digest(), r.Prefix
 	}

@@ -10,9 +10,11 @@ import (
 	"notifier/internal/route"
 	"notifier/internal/seal"
 	"notifier/internal/store"
+	"notifier/internal/vault"
 )
 
-// Open opens a sealed notice for a caller who may read it. A notice that this instance cannot open stays sealed.
+// Open opens a sealed notice for a caller who may read it. A notice that this instance cannot open stays sealed,
+// and if its subject was forgotten, f says so.
 func (e *Engine) Open(ctx context.Context, f *store.Found) {
 	if f.Notice == nil || f.Sealed == "" {
 		return
@@ -23,6 +25,10 @@ func (e *Engine) Open(ctx context.Context, f *store.Found) {
 	if err == nil {
 		n.Content = content
 		n.Attempts, err = e.vault.OpenAnswers(ctx, shard, f.Notice)
+	}
+
+	if f.Forgotten = vault.ForgottenAt(err); !f.Forgotten.IsZero() {
+		return
 	}
 
 	if err != nil {

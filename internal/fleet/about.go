@@ -26,6 +26,8 @@ type About struct {
 	FollowsRecorded bool `json:"follows_recorded,omitempty"`
 	// Worker is true if the instance only has handlers in its program. Its routes are not those of the service.
 	Worker bool `json:"worker,omitempty"`
+	// Forgets is true if the instance stops using the keys of a forgotten subject: see package vault.
+	Forgets bool `json:"forgets,omitempty"`
 	// Limits is the scope of the instance's limits: "fleet" or "instance".
 	Limits string `json:"limits,omitempty"`
 	// Keys are the sorted ids of the public keys that the instance publishes. Signing are the

@@ -11,6 +11,7 @@ import (
 	"notifier/internal/history"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/seal"
 	"notifier/internal/store"
 )
 
@@ -18,6 +19,8 @@ import (
 // the prefix and the host.
 type Filter struct {
 	Route string `json:"route,omitempty"` // the prefix of the route
+	// Subject is of a cancel: only notices that are sealed for it.
+	Subject seal.Subject `json:"subject,omitempty"`
 	// Since and Until are due times of a cancel, else times of death.
 	Since  time.Time     `json:"since,omitzero"`
 	Until  time.Time     `json:"until,omitzero"` // exclusive
@@ -70,8 +73,7 @@ func (v visitor) selects(f *store.Found, sum *visited) (seen rewrite, ok bool) {
 		}
 	}
 
-	if r.Prefix != "" && !keys.HasPrefix(f.Key, r.Prefix) || r.Host != "" && v.hostOf(f.Notice) != r.Host || at.Before(r.Since) ||
-		!r.Until.IsZero() && !at.Before(r.Until) {
+	if !v.matches(f.Notice) || at.Before(r.Since) || !r.Until.IsZero() && !at.Before(r.Until) {
 		return seen, false
 	}
 
@@ -86,6 +88,24 @@ func (v visitor) selects(f *store.Found, sum *visited) (seen rewrite, ok bool) {
 	}
 
 	return rewrite{key: f.Key, was: f.Record()}, true
+}
+
+// matches reports whether a notice has the prefix, the host and the subject of a bulk change.
+func (v visitor) matches(n *notice.Notice) bool {
+	r := v.r
+	return (r.Prefix == "" || keys.HasPrefix(n.Key, r.Prefix)) && (r.Host == "" || v.hostOf(n) == r.Host) &&
+		(r.Subject == "" || v.sealedFor(n, r.Subject))
+}
+
+// sealedFor reports whether a notice is sealed for a subject, by the settings of its route.
+func (v visitor) sealedFor(n *notice.Notice, of seal.Subject) bool {
+	to := v.routes.Prefix(n.Route)
+	if n.Sealed == "" || to == nil {
+		return false
+	}
+
+	is, ok := to.Seal.Subject(to.Prefix, n.Audience, n.Key)
+	return ok && is == of
 }
 
 // hostOf returns the host that is called for a notice; empty = none.

@@ -44,7 +44,7 @@ var (
 		ReasonDNS, ReasonConnect, ReasonTLS, ReasonTimeout, ReasonReset, ReasonProtocol, ReasonStatus4xx, ReasonStatus5xx,
 		ReasonStatus, ReasonAckMismatch, ReasonRedirect, ReasonTooLarge, ReasonBlocked, ReasonInvalid, ReasonGone,
 		ReasonAborted, ReasonPanic, ReasonInterrupted, ReasonExhausted, ReasonRejected, ReasonUnreported, ReasonQueue,
-		ReasonUnreadable, ReasonMissing, ReasonToken, ReasonDecode, ReasonExpired,
+		ReasonUnreadable, ReasonMissing, ReasonToken, ReasonDecode, ReasonExpired, ReasonForgotten,
 	}
 	codedStatuses = [...]statuses{
 		{ReasonStatus4xx, 400, 499, 128},

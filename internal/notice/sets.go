@@ -95,6 +95,7 @@ const (
 	ReasonQueue       Reason = "queue"        // the list or stream did not accept it
 	ReasonUnreadable  Reason = "unreadable"   // its record cannot be decoded
 	ReasonMissing     Reason = "missing"      // it has no record
+	ReasonForgotten   Reason = "forgotten"    // the subject that sealed it was forgotten, so that it cannot be opened
 	ReasonLocked      Reason = "locked"       // 423, or a consumer's exit code 75: deferred
 	ReasonBusy        Reason = "busy"         // deferred: all slots of the host are taken
 	ReasonRate        Reason = "rate"         // deferred: the route's rate is used up
@@ -113,7 +114,7 @@ var Reasons = []Reason{
 	ReasonDNS, ReasonConnect, ReasonTLS, ReasonTimeout, ReasonReset, ReasonProtocol, ReasonStatus4xx, ReasonStatus5xx,
 	ReasonStatus, ReasonAckMismatch, ReasonRedirect, ReasonTooLarge, ReasonBlocked, ReasonInvalid, ReasonGone,
 	ReasonAborted, ReasonPanic, ReasonInterrupted, ReasonExhausted, ReasonExpired, ReasonRejected, ReasonUnreported, ReasonDecode, ReasonQueue,
-	ReasonUnreadable, ReasonMissing,
+	ReasonUnreadable, ReasonMissing, ReasonForgotten,
 	ReasonLocked, ReasonBusy, ReasonRate, ReasonBreaker, ReasonHeaders, ReasonToken, ReasonLocal, ReasonSealed, ReasonPaused,
 	ReasonShutdown, ReasonLease,
 }

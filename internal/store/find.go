@@ -24,6 +24,9 @@ type Found struct {
 	// notice's key, empty if it has just ended. Both are set by AddWaits.
 	Waits    bool
 	WaitsFor string
+	// Forgotten is when the subject of a sealed notice was forgotten, so that its content is gone; zero = it was not, or nobody has
+	// tried to open the notice. It is not stored with the notice.
+	Forgotten time.Time
 	// next is the time in the score of a scheduled notice: see NextAttemptAt.
 	next time.Time
 	// record is the stored text: see Store.Reopen and Store.Resend. score is the score in the shadow of

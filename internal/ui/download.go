@@ -22,7 +22,7 @@ func (p *Pages) snapshotOf(f *store.Found) codec.Snapshot {
 	content := p.view(f)
 	s := codec.Snapshot{Key: f.Key, ID: f.ID(), State: f.State, Reason: codec.Reason(f.Reason), Due: codec.Stamp(f.Due),
 		CreatedAt: codec.Stamp(f.Made.Time()), SettledAt: codec.Stamp(f.SettledAt), AttemptsMade: f.AttemptsMade, EndedBefore: f.Endings,
-		Replay: f.Replay, Attempts: slices.Clone(f.Attempts), OnDuplicate: string(store.Replace),
+		Replay: f.Replay, ForgottenAt: codec.Stamp(f.Forgotten), Attempts: slices.Clone(f.Attempts), OnDuplicate: string(store.Replace),
 		Content: codec.Content{Method: f.Method, Retry: codec.Ladder(f.Ladder), Expires: codec.Stamp(f.Expires), Tick: codec.Stamp(f.Tick)}}
 	if f.ExpiresAfter > 0 {
 		s.ExpiresAfter = &codec.Delay{Span: f.ExpiresAfter}

@@ -36,6 +36,7 @@ var reasonTexts = map[notice.Reason]text{
 	notice.ReasonQueue:       say("not accepted by the queue"),
 	notice.ReasonUnreadable:  say("record unreadable"),
 	notice.ReasonMissing:     say("record missing"),
+	notice.ReasonForgotten:   say("content forgotten"),
 	notice.ReasonLocked:      say("locked by the receiver"),
 	notice.ReasonBusy:        say("too many calls to the receiver"),
 	notice.ReasonRate:        say("rate used up"),

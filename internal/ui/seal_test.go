@@ -27,3 +27,14 @@ func TestSealedNoticeIsShownToOperatorsOnly(t *testing.T) {
 		s.as(ui.Visitor{Role: role}).get("/ui/notices/"+key).is(200).says(card, "X-Card")
 	}
 }
+
+func TestForgottenNoticeSaysSo(t *testing.T) {
+	const key = "app1:orders:paid:1"
+	s := newSite(t, func(table *route.Table) { table.Prefix("app1:orders").Seal = seal.PerAudience })
+	s.keep(key, notice.Content{URL: "https://shop.example/", Audience: "m17", Body: []byte(`{}`)}, time.Hour)
+	if _, err := s.engine.ForgetSubject(t.Context(), seal.AudienceSubject("m17"), ""); err != nil {
+		t.Fatal(err)
+	}
+	s.as(ui.Visitor{Role: auth.Operate}).get("/ui/notices/"+key).is(200).says("forgotten on 20", " UTC")
+	s.as(ui.Visitor{Role: auth.Read}).get("/ui/notices/" + key).is(200).says("sealed")
+}

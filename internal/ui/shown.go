@@ -52,6 +52,9 @@ func (p *Pages) body(f *store.Found) shownBody {
 
 	var laid bytes.Buffer
 	switch {
+	case !f.Forgotten.IsZero():
+		out.Kind = say("forgotten on %s", p.stamp(f.Forgotten).UTC)
+		return out
 	case f.Sealed != "":
 		out.Kind = say("sealed")
 		return out

@@ -5,11 +5,19 @@
 //	subject        <id of the data key> <id of the digest key> <wrapped digest key>
 //	id of a data   <subject> <wrapped data key>
 //	key
+//	forgotten:     Unix ms when the subject was forgotten; and with the id of a deleted data key of it
+//	<subject>
 //
 // # Guarantees
 //
 // A text is sealed only with a data key that the shard has: Seal stores the key first. If Redis has lost it, schedule.lua refuses
 // the text (store.ErrNoDataKey), and [Vault.Forget] lets the next Seal store a new one.
+//
+// A key is used for [KeyAge] after it was read, by the monotonic clock. So KeyAge after [Vault.ForgetSubject] no running instance uses
+// the keys of the subject, even one that is frozen or has lost Redis. A key that an attempt has begun with seals its answer later.
+//
+// A mark refuses new keys of its subject in the same step in which they would be stored (sealkey.lua), and schedule.lua refuses texts
+// whose data key is deleted. So no notice that is stored after the mark is readable.
 //
 // All instances use the same keys for a subject in a shard: the first instance that stores them wins.
 package vault

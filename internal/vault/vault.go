@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-
-	"github.com/redis/go-redis/v9"
+	"time"
 
 	"notifier/internal/notice"
 	"notifier/internal/seal"
@@ -17,17 +16,17 @@ import (
 // ErrSealed means that this instance cannot open a text, because a key is missing.
 var ErrSealed = errors.New("a key of a sealed notice is missing")
 
-// mostCached bounds the keys of each kind in memory.
-const mostCached = 10_000
-
 // Vault seals and opens contents. It is safe for concurrent use.
 type Vault struct {
 	keys *seal.ServiceKeys // nil = there are none
 	w    *wire.Client
+	now  func() time.Time
+	// KeyAge is how long a key is used after it was read. New sets it to the default, and only tests change it.
+	KeyAge time.Duration
 
 	mu       sync.Mutex
-	subjects map[place]*pair
-	opened   map[place]*seal.DataKey
+	subjects map[place]held[*pair]
+	opened   map[place]held[*seal.DataKey]
 }
 
 // place is a field of a shard's hash.
@@ -44,7 +43,8 @@ type pair struct {
 
 // New returns a Vault. keys may be nil: then nothing can be sealed or opened.
 func New(keys *seal.ServiceKeys, w *wire.Client) *Vault {
-	return &Vault{keys: keys, w: w, subjects: map[place]*pair{}, opened: map[place]*seal.DataKey{}}
+	return &Vault{keys: keys, w: w, now: time.Now, KeyAge: KeyAge,
+		subjects: map[place]held[*pair]{}, opened: map[place]held[*seal.DataKey]{}}
 }
 
 // Forget drops the cached keys of a shard.
@@ -53,14 +53,6 @@ func (v *Vault) Forget(shard int) {
 	defer v.mu.Unlock()
 	drop(v.subjects, shard)
 	drop(v.opened, shard)
-}
-
-func drop[T any](cache map[place]T, shard int) {
-	for p := range cache {
-		if p.shard == shard {
-			delete(cache, p)
-		}
-	}
 }
 
 // Seal seals the secret part of a notice's content with the keys of a subject.
@@ -94,20 +86,24 @@ func (v *Vault) Open(ctx context.Context, shard int, key string, c *notice.Conte
 	return c.Opened(secret)
 }
 
-// SealAnswer seals an answer with the data key of a notice's content.
-func (v *Vault) SealAnswer(ctx context.Context, shard int, n *notice.Notice, answer string) (string, error) {
-	text, err := seal.ParseText(n.Sealed)
+// OpenFor is Open for an attempt. answer seals the answer to the attempt with the same data key.
+func (v *Vault) OpenFor(ctx context.Context, shard int, n *notice.Notice) (c notice.Content, answer func(string) (string, error),
+	err error) {
+	text, d, err := v.keyOf(ctx, shard, n.Sealed)
 	if err != nil {
-		return "", err
+		return c, nil, err
 	}
 
-	d, err := v.dataKey(ctx, shard, text.DataKey)
+	secret, err := d.Open(text, v.space(), n.Key)
 	if err != nil {
-		return "", err
+		return c, nil, err
 	}
 
-	sealed, err := d.Seal(seal.Answer, v.space(), n.Key, []byte(answer))
-	return sealed.String(), err
+	c, err = n.Content.Opened(secret)
+	return c, func(answer string) (string, error) {
+		sealed, err := d.Seal(seal.Answer, v.space(), n.Key, []byte(answer))
+		return sealed.String(), err
+	}, err
 }
 
 // OpenAnswers returns attempts with their answers opened.
@@ -130,12 +126,7 @@ func (v *Vault) OpenAnswers(ctx context.Context, shard int, n *notice.Notice) ([
 }
 
 func (v *Vault) open(ctx context.Context, shard int, key, sealed string) ([]byte, error) {
-	text, err := seal.ParseText(sealed)
-	if err != nil {
-		return nil, err
-	}
-
-	d, err := v.dataKey(ctx, shard, text.DataKey)
+	text, d, err := v.keyOf(ctx, shard, sealed)
 	if err != nil {
 		return nil, err
 	}
@@ -143,21 +134,35 @@ func (v *Vault) open(ctx context.Context, shard int, key, sealed string) ([]byte
 	return d.Open(text, v.space(), key)
 }
 
+// keyOf parses a sealed text, and returns its data key.
+func (v *Vault) keyOf(ctx context.Context, shard int, sealed string) (seal.Text, *seal.DataKey, error) {
+	text, err := seal.ParseText(sealed)
+	if err != nil {
+		return text, nil, err
+	}
+
+	d, err := v.dataKey(ctx, shard, text.DataKey)
+	return text, d, err
+}
+
 func (v *Vault) space() string { return v.w.Space.Namespace }
 
 // dataKey returns the data key of a shard with that id.
 func (v *Vault) dataKey(ctx context.Context, shard int, id string) (*seal.DataKey, error) {
-	at := place{shard, id}
-	v.mu.Lock()
-	d := v.opened[at]
-	v.mu.Unlock()
-	if d != nil {
+	if d := fresh(v, v.opened, place{shard, id}); d != nil {
 		return d, nil
 	}
+
+	return v.readDataKey(ctx, shard, id)
+}
+
+// readDataKey is dataKey with a read in Redis.
+func (v *Vault) readDataKey(ctx context.Context, shard int, id string) (*seal.DataKey, error) {
 	if v.keys == nil {
-		return nil, fmt.Errorf("%w: this instance has no service keys", ErrSealed)
+		return nil, errNoKeys
 	}
 
+	began := v.now()
 	value, err := v.field(ctx, shard, id)
 	if err != nil {
 		return nil, err
@@ -168,16 +173,17 @@ func (v *Vault) dataKey(ctx context.Context, shard int, id string) (*seal.DataKe
 		return nil, fmt.Errorf("%w: Redis has no data key %s", ErrSealed, id)
 	}
 
-	d, err = v.keys.UnwrapData(v.space(), seal.Subject(of), id, wrapped)
+	d, err := v.keys.UnwrapData(v.space(), seal.Subject(of), id, wrapped)
 	if err != nil {
 		return nil, missing(err)
 	}
 
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	keep(v.opened, at, d)
+	keep(v, v.opened, place{shard, id}, held[*seal.DataKey]{d, began})
 	return d, nil
 }
+
+// errNoKeys is returned by an instance without service keys.
+var errNoKeys = fmt.Errorf("%w: this instance has no service keys", ErrSealed)
 
 // missing makes an error about a missing service key an ErrSealed.
 func missing(err error) error {
@@ -187,45 +193,17 @@ func missing(err error) error {
 	return err
 }
 
-// field reads a field of a shard's hash; "" = there is none.
-func (v *Vault) field(ctx context.Context, shard int, name string) (string, error) {
-	value, err := v.w.Redis.HGet(ctx, v.w.Space.Seals(shard), name).Result()
-	if errors.Is(err, redis.Nil) {
-		return "", nil
-	}
-	if err != nil {
-		return "", v.w.Fail("seal", err)
-	}
-
-	return value, nil
-}
-
-// keep adds to a cache. A full cache drops any other key.
-func keep[T any](cache map[place]T, at place, x T) {
-	for old := range cache {
-		if len(cache) < mostCached {
-			break
-		}
-
-		delete(cache, old)
-	}
-
-	cache[at] = x
-}
-
 // pair returns the keys of a subject in a shard, and stores new ones if there are none.
 func (v *Vault) pair(ctx context.Context, shard int, of seal.Subject) (*pair, error) {
 	at := place{shard, string(of)}
-	v.mu.Lock()
-	p := v.subjects[at]
-	v.mu.Unlock()
-	if p != nil {
+	if p := fresh(v, v.subjects, at); p != nil {
 		return p, nil
 	}
 	if v.keys == nil {
-		return nil, fmt.Errorf("%w: this instance has no service keys", ErrSealed)
+		return nil, errNoKeys
 	}
 
+	began := v.now()
 	value, err := v.field(ctx, shard, string(of))
 	if err == nil && value == "" {
 		value, err = v.create(ctx, shard, of)
@@ -234,13 +212,13 @@ func (v *Vault) pair(ctx context.Context, shard int, of seal.Subject) (*pair, er
 	if err != nil {
 		return nil, err
 	}
-	if p, err = v.read(ctx, shard, of, value); err != nil {
+
+	p, err := v.read(ctx, shard, of, value)
+	if err != nil {
 		return nil, err
 	}
 
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	keep(v.subjects, at, p)
+	keep(v, v.subjects, at, held[*pair]{p, began})
 	return p, nil
 }
 
@@ -256,7 +234,7 @@ func (v *Vault) read(ctx context.Context, shard int, of seal.Subject, value stri
 		return nil, missing(err)
 	}
 
-	data, err := v.dataKey(ctx, shard, parts[0])
+	data, err := v.readDataKey(ctx, shard, parts[0])
 	if err != nil {
 		return nil, err
 	}
@@ -277,22 +255,5 @@ func (v *Vault) create(ctx context.Context, shard int, of seal.Subject) (string,
 		return "", err
 	}
 
-	table, value := v.w.Space.Seals(shard), data.ID+" "+digest.ID+" "+wrappedDigest
-	if err := v.w.Redis.HSet(ctx, table, data.ID, string(of)+" "+wrapped).Err(); err != nil {
-		return "", v.w.Fail("seal", err)
-	}
-
-	first, err := v.w.Redis.HSetNX(ctx, table, string(of), value).Result()
-	if err != nil {
-		return "", v.w.Fail("seal", err)
-	}
-	if first {
-		return value, nil
-	}
-
-	if err := v.w.Redis.HDel(ctx, table, data.ID).Err(); err != nil {
-		return "", v.w.Fail("seal", err)
-	}
-
-	return v.field(ctx, shard, string(of))
+	return v.store(ctx, shard, of, pairOf{data.ID + " " + digest.ID + " " + wrappedDigest, data.ID, string(of) + " " + wrapped})
 }

@@ -9,6 +9,7 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/jobs"
 	"notifier/internal/notice"
+	"notifier/internal/seal"
 	"notifier/internal/store"
 	"notifier/internal/tracing"
 	"notifier/internal/wire"
@@ -282,6 +283,17 @@ func (e *Engine) PlanRedirect(ctx context.Context, rule jobs.Rule) (jobs.JobPlan
 // MakeJob starts a job.
 func (e *Engine) MakeJob(ctx context.Context, r jobs.Job) (jobs.Job, error) {
 	return attempt(e, func() (jobs.Job, error) { return e.Engine.MakeJob(ctx, r) }, func(jobs.Job) int { return 1 })
+}
+
+// ForgetSubject forgets a subject.
+func (e *Engine) ForgetSubject(ctx context.Context, of seal.Subject, client string) (jobs.Forgotten, error) {
+	return attempt(e, func() (jobs.Forgotten, error) { return e.Engine.ForgetSubject(ctx, of, client) },
+		func(jobs.Forgotten) int { return 1 })
+}
+
+// LiftSubject lifts a forgotten subject.
+func (e *Engine) LiftSubject(ctx context.Context, of seal.Subject) (bool, error) {
+	return attempt(e, func() (bool, error) { return e.Engine.LiftSubject(ctx, of) }, count)
 }
 
 // PlanJob counts the notices of a job.

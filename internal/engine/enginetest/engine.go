@@ -57,7 +57,8 @@ func New(t testing.TB, table *route.Table) *Engine {
 		taps: tracing.NewPublisher(tracing.PublisherOptions{Logger: zap.NewNop()})}
 	e.Engine = engine.New(engine.Options{Conn: conn, Space: e.space, Routes: table, Instance: "test", Grace: time.Hour, Limits: "fleet",
 		Takeover: 3 * time.Second, Metrics: metrics.New(metrics.Options{Routes: table.All()}), Retention: time.Hour, Retain: 100_000,
-		ConfigureRedis: true, Drain: time.Second, Taps: e.taps, Logger: zap.NewNop(), SealKeys: sealKeys(t)})
+		ConfigureRedis: true, Drain: time.Second, Taps: e.taps, Logger: zap.NewNop(), SealKeys: sealKeys(t),
+		KeyAge: time.Millisecond})
 
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

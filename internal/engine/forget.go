@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"notifier/internal/fleet"
+	"notifier/internal/jobs"
+	"notifier/internal/pace"
+	"notifier/internal/seal"
+	"notifier/internal/wire"
+)
+
+// ForgetSubject deletes the keys of a subject, starts a job that cancels its pending notices, and waits until no instance may use
+// the keys any more. It may be repeated after an error, and does then the missing steps.
+func (e *Engine) ForgetSubject(ctx context.Context, of seal.Subject, client string) (f jobs.Forgotten, err error) {
+	if err := e.known(ctx); err != nil {
+		return f, err
+	}
+
+	f.At, f.Keys, err = e.vault.ForgetSubject(ctx, of)
+	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
+		return f, err
+	}
+
+	late, deleted := err, time.Now()
+	if f.Job, err = e.cancelSubject(ctx, of, client, f.At); err != nil {
+		return f, fmt.Errorf("the keys are deleted, but the pending notices are not being cancelled: %w", err)
+	}
+	if !pace.Wait(ctx, e.vault.KeyAge-time.Since(deleted)) {
+		return f, fmt.Errorf("forget: %w: %w", wire.ErrUnavailable, ctx.Err())
+	}
+
+	list, err := e.Instances(ctx)
+	for _, x := range list {
+		if x.State == fleet.Unresponsive || !x.Forgets {
+			f.Missing = append(f.Missing, x)
+		}
+	}
+
+	return f, cmp.Or(err, late)
+}
+
+// cancelSubject returns the job that cancels the pending notices of a subject that was forgotten at a time. It starts one unless
+// one is running.
+func (e *Engine) cancelSubject(ctx context.Context, of seal.Subject, client string, at time.Time) (jobs.Job, error) {
+	list, err := e.jobStore().List(ctx)
+	if err != nil {
+		return jobs.Job{}, err
+	}
+
+	for _, x := range list {
+		if x.State == jobs.Running && x.Kind == jobs.KindCancel && x.Subject == of && x.Made.After(at) {
+			return x, nil
+		}
+	}
+
+	x := jobs.Job{Kind: jobs.KindCancel, Client: client, Filter: jobs.Filter{Subject: of}}
+	if key, ok := strings.CutPrefix(string(of), string(seal.IDSubject(""))); ok {
+		x.Prefix = key[:strings.LastIndexByte(key, ':')]
+	}
+
+	return e.MakeJob(ctx, x)
+}
+
+// LiftSubject lets notices of a forgotten subject be scheduled again, with new keys. It reports whether the subject was forgotten.
+func (e *Engine) LiftSubject(ctx context.Context, of seal.Subject) (bool, error) {
+	if err := e.known(ctx); err != nil {
+		return false, err
+	}
+	return e.vault.Lift(ctx, of)
+}

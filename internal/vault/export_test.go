@@ -1,0 +1,23 @@
+package vault
+
+import (
+	"context"
+	"time"
+
+	"notifier/internal/seal"
+)
+
+// SetClock makes now the monotonic clock of a Vault.
+func SetClock(v *Vault, now func() time.Time) { v.now = now }
+
+// ForgetIn makes the first step of ForgetSubject in one shard.
+func ForgetIn(ctx context.Context, v *Vault, shard int, of seal.Subject) error {
+	_, _, err := v.forget(ctx, shard, of, nil)
+	return err
+}
+
+// Create stores new keys of a subject, as the first Seal of it does.
+func Create(ctx context.Context, v *Vault, shard int, of seal.Subject) error {
+	_, err := v.create(ctx, shard, of)
+	return err
+}
