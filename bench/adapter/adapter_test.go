@@ -121,15 +121,6 @@ func TestSmallestProgramIsAboutAsLargeAsWithAsynq(t *testing.T) {
 	}
 }
 
-// A peer that describes refusals accepts the failure of a job, or delivers callbacks itself.
-func TestPeersWithRefusalsAcceptFailures(t *testing.T) {
-	for _, e := range All() {
-		if _, ok := e.New().(peer.Caller); e.Info.Refused != "" && !ok && e.Info.Name != "notifier-http" {
-			t.Errorf("%s is no peer.Caller", e.Info.Name)
-		}
-	}
-}
-
 // conform schedules jobs over two seconds, and each must be handled once.
 // Being early is a peer's own property: the tables show it.
 func conform(t *testing.T, e peer.Entry, env peer.Env) {
@@ -153,12 +144,13 @@ func conform(t *testing.T, e peer.Entry, env peer.Env) {
 	var mu sync.Mutex
 	seen := map[string]int{}
 	all := make(chan struct{})
-	err := p.Work(ctx, handlers, func(id string) {
+	err := p.Work(ctx, handlers, func(_ context.Context, j peer.Job) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if seen[id]++; len(seen) == jobs && seen[id] == 1 {
+		if seen[j.ID]++; len(seen) == jobs && seen[j.ID] == 1 {
 			close(all)
 		}
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +163,7 @@ func conform(t *testing.T, e peer.Entry, env peer.Env) {
 	half := jobs
 	if e.Info.Batch > 0 {
 		half = jobs / 2
-		if err := p.ScheduleBatch(ctx, batch[half:]); err != nil {
+		if err := p.Schedule(ctx, batch[half:]...); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -37,8 +37,8 @@ func readEntry(s string) (due time.Time, id string, err error) {
 
 // listSleep pops all jobs, puts back those not yet due, and sleeps a second after each round.
 func listSleep() peer.Entry {
-	work := func(_ context.Context, p *pattern, handlers int, handle peer.Handle) error {
-		jobs := p.workers.pool(handlers, handle)
+	work := func(_ context.Context, p *pattern, handlers int, call peer.Call) error {
+		jobs := p.workers.pool(handlers, call)
 		p.workers.every(time.Second, func(ctx context.Context) error { return p.round(ctx, jobs) })
 		return nil
 	}
@@ -84,7 +84,7 @@ func (p *pattern) round(ctx context.Context, jobs chan<- string) error {
 
 // listBlock pops a job with BRPOP and sleeps until the job is due.
 func listBlock() peer.Entry {
-	work := func(_ context.Context, p *pattern, handlers int, handle peer.Handle) error {
+	work := func(_ context.Context, p *pattern, handlers int, call peer.Call) error {
 		p.popEach(handlers, func(ctx context.Context, s string) error {
 			due, id, err := readEntry(s)
 			if err != nil {
@@ -94,8 +94,7 @@ func listBlock() peer.Entry {
 				return err
 			}
 
-			handle(id)
-			return nil
+			return call(ctx, peer.Job{ID: id})
 		})
 		return nil
 	}

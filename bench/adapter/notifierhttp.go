@@ -32,7 +32,7 @@ type service struct {
 	base      string
 	http      *http.Client
 	receiver  *server.Receiver
-	handle    atomic.Pointer[peer.Handle]
+	call      atomic.Pointer[peer.Call] // nil before Work
 }
 
 const ourBatch = 500
@@ -191,8 +191,8 @@ func (s *service) received(id string) {
 	if s.env.Order {
 		id = unordered(id)
 	}
-	if h := s.handle.Load(); h != nil {
-		(*h)(id)
+	if call := s.call.Load(); call != nil {
+		_ = (*call)(context.Background(), peer.Job{ID: id}) // the answer has no place for an error
 	}
 }
 
@@ -306,11 +306,11 @@ func (s *service) post(ctx context.Context, url, contentType string, body []byte
 	return err
 }
 
-func (s *service) Schedule(ctx context.Context, j peer.Job) error {
-	return s.post(ctx, s.base, "application/json", s.appendRequest(nil, j))
-}
+func (s *service) Schedule(ctx context.Context, jobs ...peer.Job) error {
+	if len(jobs) == 1 {
+		return s.post(ctx, s.base, "application/json", s.appendRequest(nil, jobs[0]))
+	}
 
-func (s *service) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 	body := make([]byte, 0, len(jobs)*(2*peer.BodyLen))
 	for _, j := range jobs {
 		body = append(s.appendRequest(body, j), '\n')
@@ -319,9 +319,9 @@ func (s *service) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 	return s.post(ctx, s.base+"/batch", "application/x-ndjson", body)
 }
 
-// Work passes the receiver's requests to handle. The service delivers from its start.
-func (s *service) Work(_ context.Context, _ int, handle peer.Handle) error {
-	s.handle.Store(&handle)
+// Work passes the receiver's requests to call. The service delivers from its start.
+func (s *service) Work(_ context.Context, _ int, call peer.Call) error {
+	s.call.Store(&call)
 	return nil
 }
 

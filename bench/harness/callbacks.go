@@ -81,11 +81,7 @@ func Bare(ctx context.Context, spec BareSpec) (float64, error) {
 // bareProcess runs Bare in a separate process, like the service. It returns the rate, and the processor time
 // of both ends per call.
 func bareProcess(ctx context.Context, b *Bench, takes time.Duration) (rate, cpu float64, err error) {
-	r, err := server.Receive(func(string) {
-		if takes > 0 {
-			time.Sleep(takes)
-		}
-	})
+	r, err := server.Receive(taking(takes, func(string) {}))
 	if err != nil {
 		return 0, 0, err
 	}
@@ -118,6 +114,14 @@ func bareProcess(ctx context.Context, b *Bench, takes time.Duration) (rate, cpu 
 	return rate, float64(spent.Microseconds()) / float64(b.Size.Calls), nil
 }
 
+// taking returns a handler that works for a while after handle.
+func taking(d time.Duration, handle peer.Handle) peer.Handle {
+	return func(id string) {
+		handle(id)
+		time.Sleep(d)
+	}
+}
+
 // callbackCase drains jobs into an HTTP receiver that takes a while for each. It compares the rate with the
 // bare loop before and after.
 func callbackCase(ctx context.Context, b *Bench, takes time.Duration) (_ Values, err error) {
@@ -131,16 +135,11 @@ func callbackCase(ctx context.Context, b *Bench, takes time.Duration) (_ Values,
 	var receiver *server.Receiver
 	var worker *child
 	v, err := drainCase(ctx, &with, func(handle peer.Handle) (err error) {
-		slow := peer.Handle(func(id string) {
-			handle(id)
-			if takes > 0 {
-				time.Sleep(takes)
-			}
-		})
-		if _, ok := b.Peer.(peer.Caller); !ok { // it delivers by itself, to a receiver that it knows
-			return b.Peer.Work(ctx, b.Env.Handlers, slow)
+		handle = taking(takes, handle)
+		if overHTTP(b.Info) { // it delivers by itself, to a receiver that it knows
+			return b.work(ctx, handle)
 		}
-		if receiver, err = server.Receive(slow); err != nil {
+		if receiver, err = server.Receive(handle); err != nil {
 			return err
 		}
 

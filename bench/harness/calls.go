@@ -10,6 +10,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
+	"os/exec"
 	"time"
 
 	"notifier/bench/peer"
@@ -53,22 +55,18 @@ func post(ctx context.Context, client *http.Client, url string, j peer.Job) erro
 	return nil
 }
 
-// Call is the body of that process. It attaches to a running server and delivers due jobs, until in is
+// Call is the body of a worker's process. It attaches to a running server and delivers due jobs, until in is
 // closed.
-func Call(ctx context.Context, spec WorkSpec, entry peer.Entry, in io.Reader, out io.Writer) (err error) {
-	c, ok := entry.New().(peer.Caller)
-	if !ok {
-		return fmt.Errorf("%s has no way to report a failed job", spec.Peer)
-	}
-
-	defer func() { err = errors.Join(err, c.Stop()) }()
-	if err := c.Start(ctx, spec.Env); err != nil {
+func Call(ctx context.Context, spec CallSpec, entry peer.Entry, in io.Reader, out io.Writer) (err error) {
+	p := entry.New()
+	defer func() { err = errors.Join(err, p.Stop()) }()
+	if err := p.Start(ctx, spec.Env); err != nil {
 		return fmt.Errorf("attach: %w", err)
 	}
 
 	client := newClient(spec.Env.Handlers, callTimeout)
 	defer client.CloseIdleConnections()
-	err = c.Call(ctx, spec.Env.Handlers, func(ctx context.Context, j peer.Job) error {
+	err = p.Work(ctx, spec.Env.Handlers, func(ctx context.Context, j peer.Job) error {
 		err := post(ctx, client, cmp.Or(j.URL, spec.URL), j)
 		if err != nil {
 			slog.Warn("a call failed", "id", j.ID, "error", err) // the job is missing, or retried
@@ -87,21 +85,48 @@ func Call(ctx context.Context, spec WorkSpec, entry peer.Entry, in io.Reader, ou
 	return err
 }
 
-// startCalling starts the process of a worker and waits until it is ready. A peer that delivers by itself has none.
+// child is the process of a peer's worker.
+type child struct {
+	cmd *exec.Cmd
+	in  io.Closer
+}
+
+// startCalling starts the process of a worker on the peer's server, and waits until it is ready. A peer that delivers by
+// itself has none.
 func startCalling(ctx context.Context, b *Bench, url string) (*child, error) {
-	if _, ok := b.Peer.(peer.Caller); !ok {
+	if overHTTP(b.Info) {
 		return nil, nil
 	}
 
-	c, err := startChild(ctx, b, "call", url)
+	dir, err := os.MkdirTemp(b.Env.Dir, "call")
+	if err != nil {
+		return nil, fmt.Errorf("make a scratch directory: %w", err)
+	}
+
+	env := b.Env
+	env.Dir, env.Attach = dir, b.Peer.Addr()
+	cmd, err := selfCommand(ctx, b.Self, "call", CallSpec{Peer: b.Info.Name, Env: env, URL: url})
 	if err != nil {
 		return nil, err
 	}
-	if line, err := bufio.NewReader(c.out).ReadString('\n'); line != callReady+"\n" {
+
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+
+	c := &child{cmd: cmd}
+	if c.in, err = cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start a worker: %w", err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != callReady+"\n" {
 		return nil, errors.Join(fmt.Errorf("the worker said %q at its start", line), err, c.stop())
 	}
 
-	b.worker = c.cmd.Process.Pid
+	b.worker = cmd.Process.Pid
 	return c, nil
 }
 
@@ -119,4 +144,10 @@ func (c *child) stop() error {
 
 	_ = c.cmd.Wait() // its exit status is not measured; its messages are on stderr
 	return nil
+}
+
+// kill ends the worker with SIGKILL. It may be called again.
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill() // it may have ended already
+	_ = c.cmd.Wait()         // the error is "signal: killed"
 }

@@ -1,12 +1,10 @@
 package harness
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -66,20 +64,14 @@ func (c *counter) serve(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusNotFound)
 }
 
-func (c *counter) Schedule(_ context.Context, j peer.Job) error {
+func (c *counter) Schedule(_ context.Context, jobs ...peer.Job) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.jobs = append(c.jobs, j)
+	c.jobs = append(c.jobs, jobs...)
 	return nil
 }
 
-func (*counter) ScheduleBatch(context.Context, []peer.Job) error { return peer.ErrNoBatch }
-
-func (c *counter) Work(ctx context.Context, handlers int, handle peer.Handle) error {
-	return c.Call(ctx, handlers, handle.Call)
-}
-
-func (c *counter) Call(_ context.Context, handlers int, call peer.Call) error {
+func (c *counter) Work(_ context.Context, handlers int, call peer.Call) error {
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop = stop
 	for range handlers {
@@ -168,13 +160,6 @@ func TestCallbackWithErrorStatusIsAnError(t *testing.T) {
 			t.Errorf("%d: error %v", status, err)
 		}
 		r.Close()
-	}
-}
-
-func TestPeerWithoutRefusalsIsRefused(t *testing.T) {
-	e := peer.Entry{New: func() peer.Peer { return &collector{} }}
-	if err := Call(t.Context(), WorkSpec{Peer: "deaf"}, e, &bytes.Buffer{}, io.Discard); err == nil {
-		t.Error("it was started")
 	}
 }
 

@@ -23,6 +23,11 @@ type Bench struct {
 	worker int // process id of the worker, where it is neither here nor one of the peer's servers
 }
 
+// work starts the peer's worker.
+func (b *Bench) work(ctx context.Context, handle peer.Handle) error {
+	return b.Peer.Work(ctx, b.Env.Handlers, handle.Call)
+}
+
 // Case is one column group of the table.
 type Case struct {
 	Name  string
@@ -276,7 +281,7 @@ func drainCase(ctx context.Context, b *Bench, work func(peer.Handle) error) (Val
 
 // drainAll drains jobs with the peer's own worker or service.
 func drainAll(ctx context.Context, b *Bench) (Values, error) {
-	return drainCase(ctx, b, func(handle peer.Handle) error { return b.Peer.Work(ctx, b.Env.Handlers, handle) })
+	return drainCase(ctx, b, func(handle peer.Handle) error { return b.work(ctx, handle) })
 }
 
 func repeat(t time.Time, n int) []time.Time {
@@ -337,7 +342,7 @@ func lateCase(ctx context.Context, b *Bench, rate int, window time.Duration, pen
 	start := time.Now().Add(leadFor(b.Size, b.Info, n, speed))
 	due := randomDue(start, window, n)
 	r := NewRecorder(due)
-	if err := b.Peer.Work(ctx, b.Env.Handlers, r.Handle); err != nil {
+	if err := b.work(ctx, r.Handle); err != nil {
 		return nil, err
 	}
 
@@ -379,7 +384,7 @@ func idleCase(ctx context.Context, b *Bench) (Values, error) {
 	}
 
 	r := NewRecorder(nil)
-	if err := b.Peer.Work(ctx, b.Env.Handlers, r.Handle); err != nil {
+	if err := b.work(ctx, r.Handle); err != nil {
 		return nil, err
 	}
 
@@ -443,7 +448,7 @@ func raceCase(ctx context.Context, b *Bench) (Values, error) {
 	}
 
 	for _, p := range []peer.Peer{b.Peer, second} {
-		if err := p.Work(ctx, b.Env.Handlers, r.Handle); err != nil {
+		if err := p.Work(ctx, b.Env.Handlers, peer.Handle(r.Handle).Call); err != nil {
 			return nil, err
 		}
 	}

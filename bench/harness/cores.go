@@ -93,7 +93,7 @@ func withCores(ctx context.Context, b *Bench, n int) (v Values, err error) {
 
 	var before time.Duration
 	if v, err = drainCase(ctx, &with, func(handle peer.Handle) (err error) {
-		if err := p.Work(ctx, with.Env.Handlers, handle); err != nil {
+		if err := with.work(ctx, handle); err != nil {
 			return err
 		}
 

@@ -52,7 +52,7 @@ func fleetCase(ctx context.Context, b *Bench) (Values, error) {
 	}
 
 	p := newPhases(int(fleetRate*b.Size.Window.Seconds()), len(b.Size.Fleet))
-	if err := b.Peer.Work(ctx, b.Env.Handlers, p.handle); err != nil {
+	if err := b.work(ctx, p.handle); err != nil {
 		return nil, err
 	}
 

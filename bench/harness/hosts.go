@@ -82,10 +82,7 @@ func slowHostCase(ctx context.Context, b *Bench) (Values, error) {
 	least := time.Duration(n/slowHostSlots) * slowHostTakes
 	with.Size.Drain, with.Size.DrainMax = n, b.Size.DrainMax+3*least
 	v, err := drainCase(ctx, &with, func(handle peer.Handle) error {
-		return b.Peer.Work(ctx, b.Env.Handlers, func(id string) {
-			handle(id)
-			time.Sleep(slowHostTakes)
-		})
+		return b.work(ctx, taking(slowHostTakes, handle))
 	})
 	if err != nil || v["rate"] == 0 {
 		return v, err

@@ -119,14 +119,7 @@ type collector struct {
 	fail    error
 }
 
-func (c *collector) Schedule(_ context.Context, j peer.Job) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.jobs = append(c.jobs, j)
-	return c.fail
-}
-
-func (c *collector) ScheduleBatch(_ context.Context, jobs []peer.Job) error {
+func (c *collector) Schedule(_ context.Context, jobs ...peer.Job) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.jobs, c.batches = append(c.jobs, jobs...), append(c.batches, len(jobs))

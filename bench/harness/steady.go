@@ -35,7 +35,7 @@ func steadyCase(ctx context.Context, b *Bench) (Values, error) {
 
 	jobsAt := func(rate int) int { return int(float64(rate) * b.Size.Window.Seconds()) }
 	all := newPhases(jobsAt(slices.Max(steadyRates)), len(steadyRates))
-	if err := b.Peer.Work(ctx, b.Env.Handlers, all.handle); err != nil {
+	if err := b.work(ctx, all.handle); err != nil {
 		return nil, err
 	}
 
