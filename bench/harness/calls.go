@@ -10,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"os/exec"
 	"time"
 
@@ -93,61 +92,40 @@ type child struct {
 
 // startCalling starts the process of a worker on the peer's server, and waits until it is ready. A peer that delivers by
 // itself has none.
-func startCalling(ctx context.Context, b *Bench, url string) (*child, error) {
+func startCalling(ctx context.Context, b *Bench, url string) *child {
 	if overHTTP(b.Info) {
-		return nil, nil
-	}
-
-	dir, err := os.MkdirTemp(b.Env.Dir, "call")
-	if err != nil {
-		return nil, fmt.Errorf("make a scratch directory: %w", err)
-	}
-
-	env := b.Env
-	env.Dir, env.Attach = dir, b.Peer.Addr()
-	cmd, err := selfCommand(ctx, b.Self, "call", CallSpec{Peer: b.Info.Name, Env: env, URL: url})
-	if err != nil {
-		return nil, err
-	}
-
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-
-	c := &child{cmd: cmd}
-	if c.in, err = cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start a worker: %w", err)
-	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != callReady+"\n" {
-		return nil, errors.Join(fmt.Errorf("the worker said %q at its start", line), err, c.stop())
-	}
-
-	b.worker = cmd.Process.Pid
-	return c, nil
-}
-
-// stop lets the worker end, and kills it after a while. Its unfinished jobs have been counted.
-func (c *child) stop() error {
-	if c == nil {
 		return nil
 	}
 
-	kill := time.AfterFunc(10*time.Second, func() { _ = c.cmd.Process.Kill() }) // it may have ended already
-	defer kill.Stop()
-	if err := c.in.Close(); err != nil {
-		return fmt.Errorf("end the worker: %w", err)
+	env := b.Env
+	env.Dir, env.Attach = b.dir("call"), b.Peer.Addr()
+	cmd := must(selfCommand(ctx, b.Self, "call", CallSpec{Peer: b.Info.Name, Env: env, URL: url}))
+	out := must(cmd.StdoutPipe())
+	c := &child{cmd, must(cmd.StdinPipe())}
+	check(cmd.Start())
+	b.cleanup(func() error { c.stop(); return nil })
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != callReady+"\n" {
+		check(errors.Join(fmt.Errorf("the worker said %q at its start", line), err))
 	}
 
-	_ = c.cmd.Wait() // its exit status is not measured; its messages are on stderr
-	return nil
+	b.worker = cmd.Process.Pid
+	return c
 }
 
-// kill ends the worker with SIGKILL. It may be called again.
+// stop lets the worker end, and kills it after a while. Its unfinished jobs have been counted. It may have ended already.
+func (c *child) stop() {
+	if c == nil {
+		return
+	}
+
+	kill := time.AfterFunc(10*time.Second, func() { _ = c.cmd.Process.Kill() })
+	defer kill.Stop()
+	_ = c.in.Close()
+	_ = c.cmd.Wait() // its exit status is not measured; its messages are on stderr
+}
+
+// kill ends the worker with SIGKILL.
 func (c *child) kill() {
-	_ = c.cmd.Process.Kill() // it may have ended already
-	_ = c.cmd.Wait()         // the error is "signal: killed"
+	_ = c.cmd.Process.Kill()
+	_ = c.cmd.Wait() // the error is "signal: killed"
 }

@@ -165,15 +165,15 @@ func TestCallbackWithErrorStatusIsAnError(t *testing.T) {
 
 func TestSlowReceiversAnswerFastUntilSwitched(t *testing.T) {
 	takes, fast := rising(200)
-	rs, err := startReceivers(takes, fast, func(string) {})
+	b := &Bench{ends: new([]func() error)}
+	rs := startReceivers(b, takes, fast, func(string) {})
 	t.Cleanup(func() {
-		if err := rs.stop(); err != nil {
-			t.Error(err)
+		for _, end := range *b.ends {
+			if err := end(); err != nil {
+				t.Error(err)
+			}
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if rs.fast != 20 || rs.time(0) != fastestReceiver || rs.time(199) > fastReceiver {
 		t.Errorf("%d are fast; none slow: %s to %s", rs.fast, rs.time(0), rs.time(199))
 	}

@@ -88,28 +88,17 @@ func crashCaseOf(size Size) Case {
 		Counts: true, Handlers: lateHandlers, Together: true, Run: crashCase}
 }
 
-func crashCase(ctx context.Context, b *Bench) (Values, error) {
+func crashCase(ctx context.Context, b *Bench) Values {
 	n := int(crashRate * crashWindow.Seconds())
 	start := time.Now().Add(leadFor(b.Size, b.Info, n, slowest)).Truncate(time.Millisecond)
 	due := randomDue(start, crashWindow, n)
-	if _, err := scheduleDue(ctx, b, due, start); err != nil {
-		return nil, err
-	}
-
+	NewRecorder(due).schedule(ctx, b, start)
 	l := newCrashLog(due)
 	var workers [2]*child
 	for i := range workers {
-		r, err := l.receive(i)
-		if err != nil {
-			return nil, err
-		}
-
-		defer r.Stop()
-		if workers[i], err = startCalling(ctx, b, r.URL); err != nil {
-			return nil, err
-		}
-
-		defer workers[i].kill() // it may have been killed already
+		r := must(l.receive(i))
+		b.cleanup(r.Stop)
+		workers[i] = startCalling(ctx, b, r.URL)
 	}
 
 	deadline := time.NewTimer(time.Until(start.Add(crashWindow + b.Size.Crash)))
@@ -117,25 +106,23 @@ func crashCase(ctx context.Context, b *Bench) (Values, error) {
 	select {
 	case <-l.half:
 	case <-deadline.C:
-		return nil, errors.New("half of the jobs were not handled before a worker was to be killed")
+		check(errors.New("half of the jobs were not handled before a worker was to be killed"))
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		check(ctx.Err())
 	}
 
 	killed := l.kill(workers[0].kill)
 	select {
 	case <-l.finished.all:
 		// Jobs that will be finished a second time may still be running.
-		if err := pause(ctx, 2*time.Second); err != nil {
-			return nil, err
-		}
+		check(pause(ctx, 2*time.Second))
 	case <-deadline.C:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		check(ctx.Err())
 	}
 
 	workers[1].kill()
-	return l.values(killed), nil
+	return l.values(killed)
 }
 
 // kill kills the first worker. Its jobs that run then are not finished.

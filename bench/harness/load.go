@@ -102,11 +102,7 @@ func farJob(start time.Time) func(n int) peer.Job {
 // fillFrom is the first number of a far job: no recorder knows it.
 const fillFrom = 1_000_000_000
 
-// fill gives the peer n jobs that are due in a day and returns their rate.
-func fill(ctx context.Context, p peer.Peer, info peer.Info, n int) (float64, error) {
-	return fillAt(ctx, p, info, fillFrom, n)
-}
-
+// fillAt gives the peer n jobs that are due in a day, numbered from from, and returns their rate.
 func fillAt(ctx context.Context, p peer.Peer, info peer.Info, from, n int) (float64, error) {
 	start := time.Now()
 	if err := schedule(ctx, p, info, farJob(start), from, from+n); err != nil {

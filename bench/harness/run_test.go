@@ -129,7 +129,7 @@ func (c *collector) Schedule(_ context.Context, jobs ...peer.Job) error {
 func TestFillGivesEachJobOnceAndFarAhead(t *testing.T) {
 	for _, batch := range []int{0, 100} {
 		c := &collector{}
-		if _, err := fill(context.Background(), c, peer.Info{Batch: batch}, 1050); err != nil {
+		if _, err := fillAt(context.Background(), c, peer.Info{Batch: batch}, fillFrom, 1050); err != nil {
 			t.Fatal(err)
 		}
 		seen := map[string]bool{}
@@ -153,7 +153,7 @@ func TestFillGivesEachJobOnceAndFarAhead(t *testing.T) {
 
 func TestScheduleStopsAtTheFirstError(t *testing.T) {
 	c := &collector{fail: errors.New("full")}
-	if _, err := fill(context.Background(), c, peer.Info{}, 100_000); !errors.Is(err, c.fail) {
+	if _, err := fillAt(context.Background(), c, peer.Info{}, fillFrom, 100_000); !errors.Is(err, c.fail) {
 		t.Errorf("error %v, want the peer's", err)
 	}
 	if len(c.jobs) > singleCallers {
@@ -178,5 +178,22 @@ func TestThousands(t *testing.T) {
 		if got := thousands(n); got != want {
 			t.Errorf("thousands(%d) = %s, want %s", n, got, want)
 		}
+	}
+}
+
+// What a case has started ends after its failure, too, the latest first.
+func TestFailedCaseEndsWhatItStarted(t *testing.T) {
+	var ended []int
+	failure := errors.New("full")
+	b := &Bench{ends: new([]func() error)}
+	v, err := b.run(t.Context(), Case{Run: func(context.Context, *Bench) Values {
+		for n := range 2 {
+			b.cleanup(func() error { ended = append(ended, n); return nil })
+		}
+		check(failure)
+		return Values{}
+	}})
+	if !errors.Is(err, failure) || v != nil || !slices.Equal(ended, []int{1, 0}) {
+		t.Errorf("%v, %v; %v ended", v, err, ended)
 	}
 }
