@@ -23,11 +23,7 @@ func spentSoFar(ctx context.Context, b *Bench) spent {
 		s.usage.PIDs = append(s.usage.PIDs, b.worker)
 	}
 
-	for _, pid := range s.usage.PIDs {
-		s.servers = append(s.servers, must(server.CPU(pid)))
-	}
-
-	s.own, s.at = must(server.OwnCPU()), time.Now()
+	s.servers, s.own, s.at = must(server.CPU(s.usage.PIDs...)), must(server.OwnCPU()), time.Now()
 	return s
 }
 
