@@ -29,11 +29,11 @@ func callbackCases(size Size) []Case {
 				"delivers by itself. The rate is counted at the receiver, by the time since the due instant, and again since the first "+
 				"call, because some hand out late that count in whole seconds.", thousands(size.Calls), drainHandlers),
 			Columns: append(callbackColumns, callbackCosts...), Counts: true, Refusals: true,
-			Only: described, Handlers: drainHandlers,
+			Only: described, Env: peer.Env{Handlers: drainHandlers},
 			Run: callbackCase(0)},
 		{Name: "callbacks-5ms", Title: "HTTP callbacks to a receiver that takes 5 ms",
 			What:    "The same, with a receiver that works for 5 ms before it answers: the processors have time to spare.",
-			Columns: callbackColumns, Counts: true, Only: described, Handlers: drainHandlers,
+			Columns: callbackColumns, Counts: true, Only: described, Env: peer.Env{Handlers: drainHandlers},
 			Run: callbackCase(5 * time.Millisecond)},
 		{Name: "callbacks-fleet", Title: "HTTP callbacks to many receivers, some of them slow",
 			What: fmt.Sprintf("%d receivers on separate ports that take from 1 to %d ms, rising with their number; "+
@@ -50,7 +50,7 @@ func callbackCases(size Size) []Case {
 				{"in_flight_even", "in flight, none slow"}, {"kb", "kB a call in flight"},
 				{"cpu_redis", "servers, CPU µs/call"}, {"cpu_service", "worker or service, CPU µs/call"},
 				{"cpu_own", "receivers, CPU µs/call"}},
-			Counts: true, Only: described, URLs: true, Handlers: size.InFlight, Run: receiversCase},
+			Counts: true, Only: described, Env: peer.Env{URLs: true, Handlers: size.InFlight}, Run: receiversCase},
 	}
 }
 

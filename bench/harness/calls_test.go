@@ -129,7 +129,7 @@ func TestCallbackCasesMeasureAWorkerOfAnotherProcess(t *testing.T) {
 				t.Fatal(err)
 			}
 			jobs := 40.0
-			if c.URLs {
+			if c.Env.URLs {
 				jobs = 4 * 60
 			}
 			for name, want := range map[string]float64{"jobs": jobs, "early": 0, "missing": 0, "doubled": 0} {

@@ -24,7 +24,7 @@ type Bench struct {
 	ends   *[]func() error
 }
 
-// cleanup has a function called at the end of the case, before those that were given earlier.
+// cleanup adds a function that is called at the end of the case. The last one is called first.
 func (b *Bench) cleanup(end func() error) { *b.ends = append(*b.ends, end) }
 
 // dir makes a scratch directory.
@@ -51,19 +51,8 @@ type Case struct {
 	Refusals bool
 	// Only selects the peers that take part; nil = all.
 	Only func(peer.Info) bool
-	// NoEvents: the peer's server sends no expired events.
-	NoEvents bool
-	// URLs: each job contains the URL of its receiver.
-	URLs bool
-	// Log: jobs are delivered to the log of the service.
-	Log      bool
-	Handlers int
-	// PerHost is the number of calls in flight to one receiver; 0 = Handlers.
-	PerHost int
-	// Routes is the number of this project's routes; 0 = 1.
-	Routes int
-	// Order: the route is an ordered one.
-	Order bool
+	// Env has the settings of the environment of the peer; 0 handlers = lateHandlers.
+	Env peer.Env
 	// Together: the cells of several peers run at once, because they wait more than they work.
 	Together bool
 	Run      func(context.Context, *Bench) Values // ends early by check
@@ -106,59 +95,53 @@ func Cases(size Size) []Case {
 	all := []Case{
 		{Name: "schedule", Title: "Schedule, one a call", What: fmt.Sprintf("%d callers, one job a call, due in a day, for %s.",
 			singleCallers, size.Schedule),
-			Columns: append([]Column{{"rate", "jobs/s"}}, costColumns...), Handlers: lateHandlers, Run: scheduleCase},
+			Columns: append([]Column{{"rate", "jobs/s"}}, costColumns...), Run: scheduleCase},
 		{Name: "schedule-batch", Title: "Schedule, many a call",
 			What: fmt.Sprintf("%d callers, 128 jobs a call (this project over HTTP 500), for %s.", batchCallers,
 				size.Schedule),
-			Columns: append([]Column{{"rate", "jobs/s"}}, costColumns...), Handlers: lateHandlers,
-			Only: func(i peer.Info) bool { return i.Batch > 0 },
-			Run:  batchCase},
+			Columns: append([]Column{{"rate", "jobs/s"}}, costColumns...),
+			Only:    func(i peer.Info) bool { return i.Batch > 0 }, Run: batchCase},
 		{Name: "drain", Title: "Drain", What: fmt.Sprintf("%d jobs due at one and the same ms (a whole second), a handler that "+
 			"does nothing, %d handlers; "+
 			"jobs handled by the time since the due instant; cut after %s.", size.Drain, drainHandlers, size.DrainMax),
 			Columns: append([]Column{{"rate", "jobs/s"}, {"trips", "Redis round trips/job, schedule to end"}},
-				costColumns...), Counts: true,
-			Handlers: drainHandlers, Run: drainAll},
+				costColumns...), Counts: true, Env: peer.Env{Handlers: drainHandlers}, Run: drainAll},
 		{Name: "drain-log", Title: "Drain by the built binary", What: fmt.Sprintf("The same for the deployed service: the route's "+
 			"target is its log, %d are handled at a time, and two lines of JSON a job, of the notice and of the attempt, go through a "+
 			"pipe to this harness, which takes the time when it has read the first.", drainHandlers),
-			Columns: logColumns, Counts: true, Only: overHTTP, Log: true, Handlers: drainHandlers, Run: drainAll},
+			Columns: logColumns, Counts: true, Only: overHTTP, Env: peer.Env{Log: true, Handlers: drainHandlers}, Run: drainAll},
 		{Name: "drain-order", Title: "Ordered drain by the built binary", What: "The same with an ordered route and four jobs of each " +
 			"business id, one after another.",
-			Columns: logColumns, Counts: true, Only: overHTTP, Log: true, Order: true, Handlers: drainHandlers, Run: drainAll},
+			Columns: logColumns, Counts: true, Only: overHTTP, Env: peer.Env{Log: true, Order: true, Handlers: drainHandlers}, Run: drainAll},
 		{Name: "late-10", Title: "Lateness at 10/s", What: fmt.Sprintf("10 jobs a second at random whole ms for %s, nothing else "+
 			"pending, %d handlers.", size.Small, lateHandlers),
-			Columns: lateColumns, Counts: true, Handlers: lateHandlers,
-			Run: lateCase(10, size.Small, 0)},
+			Columns: lateColumns, Counts: true, Run: lateCase(10, size.Small, 0)},
 		{Name: "late-1000", Title: fmt.Sprintf("Lateness at 1,000/s among %s", thousands(size.Pending)),
 			What: fmt.Sprintf("1,000 jobs a second at random whole ms for %s among %s others due in a day, %d handlers.", size.Window,
 				thousands(size.Pending), lateHandlers),
-			Columns: lateColumns, Counts: true, Handlers: lateHandlers,
-			Run: lateCase(1000, size.Window, size.Pending)},
+			Columns: lateColumns, Counts: true, Run: lateCase(1000, size.Window, size.Pending)},
 		{Name: "late-5000", Title: fmt.Sprintf("Lateness at 5,000/s among %s", thousands(size.PendingL)),
 			What: fmt.Sprintf("5,000 jobs a second at random whole ms for %s among %s others due in a day, %d handlers.", size.Window,
 				thousands(size.PendingL), lateHandlers),
-			Columns: lateColumns, Counts: true, Handlers: lateHandlers,
-			Run: lateCase(5000, size.Window, size.PendingL)},
+			Columns: lateColumns, Counts: true, Run: lateCase(5000, size.Window, size.PendingL)},
 		{Name: "off", Title: "Notifications switched off", What: fmt.Sprintf("Like lateness at 1,000/s among %s, on a Redis that "+
 			"sends no expired events.", thousands(size.Pending)),
-			Columns: lateColumns, Counts: true, Handlers: lateHandlers, Only: ours, NoEvents: true,
-			Run: lateCase(1000, size.Window, size.Pending)},
+			Columns: lateColumns, Counts: true, Only: ours, Env: peer.Env{NoEvents: true}, Run: lateCase(1000, size.Window, size.Pending)},
 		{Name: "bytes", Title: "Memory per pending job", What: fmt.Sprintf("%s jobs due in a day, %d B body, id of 31 characters; "+
 			"growth by jobs.", thousands(size.Bytes), peer.BodyLen),
-			Columns: []Column{{"bytes", "bytes/job"}}, Handlers: lateHandlers, Run: bytesCase},
+			Columns: []Column{{"bytes", "bytes/job"}}, Run: bytesCase},
 		{Name: "idle", Title: "Idle", What: fmt.Sprintf("One worker with %d handlers and 1,000 jobs due in a day, %s.", lateHandlers,
 			size.Idle),
 			Columns: []Column{{"trips", "Redis round trips/s"}, {"commands", "commands/s"},
-				{"cpu_worker", "worker, % of a core"}, {"cpu_server", "servers, % of a core"}}, Handlers: lateHandlers, Run: idleCase},
+				{"cpu_worker", "worker, % of a core"}, {"cpu_server", "servers, % of a core"}}, Run: idleCase},
 		{Name: "idle-fleet", Title: "Eight idle instances with ten routes", What: fmt.Sprintf("Eight serve processes on one Redis, each with "+
 			"ten routes, and 1,000 jobs due in a day, %s; all together.", size.Idle),
-			Columns: []Column{{"trips", "Redis round trips/s"}, {"commands", "commands/s"}}, Handlers: lateHandlers, Routes: 10,
+			Columns: []Column{{"trips", "Redis round trips/s"}, {"commands", "commands/s"}}, Env: peer.Env{Routes: 10},
 			Only: overHTTP, Run: idleFleetCase},
 		steadyCaseOf(size),
 		{Name: "race", Title: "Two workers at once", What: fmt.Sprintf("Two instances on one server, 500 jobs a second for %s.",
 			size.Window),
-			Columns: []Column{{"doubled_percent", "handled twice, %"}}, Counts: true, Handlers: lateHandlers, Run: raceCase},
+			Columns: []Column{{"doubled_percent", "handled twice, %"}}, Counts: true, Run: raceCase},
 		fleetCaseOf(size),
 		crashCaseOf(size),
 		quickstartCase(),
@@ -169,8 +152,7 @@ func Cases(size Size) []Case {
 		all = append(all, Case{Name: fmt.Sprintf("growth-%d", n), Title: fmt.Sprintf("Growth: %s pending", thousands(n)),
 			What:    fmt.Sprintf("1,000 jobs a second for %s among %s others; memory of the others.", size.Window, thousands(n)),
 			Columns: []Column{{"p50_ms", "p50 ms"}, {"p99_ms", "p99 ms"}, {"bytes", "bytes/job"}}, Counts: true,
-			Handlers: lateHandlers,
-			Run:      lateCase(1000, size.Window, n)})
+			Run: lateCase(1000, size.Window, n)})
 	}
 
 	return append(all, programCase())

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,9 +34,8 @@ func Measure(ctx context.Context, spec Spec, entry peer.Entry) (Values, error) {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
 
-	b := &Bench{Peer: entry.New(), Info: entry.Info, Size: spec.Size, New: entry.New, Self: self, ends: new([]func() error),
-		Env: peer.Env{Dir: spec.Dir, Bin: spec.Bin, NoEvents: c.NoEvents, URLs: c.URLs, Log: c.Log, Handlers: c.Handlers, PerHost: c.PerHost,
-			Routes: c.Routes, Order: c.Order, Program: spec.Program}}
+	b := &Bench{Peer: entry.New(), Info: entry.Info, Size: spec.Size, New: entry.New, Self: self, ends: new([]func() error), Env: c.Env}
+	b.Env.Dir, b.Env.Bin, b.Env.Program, b.Env.Handlers = spec.Dir, spec.Bin, spec.Program, cmp.Or(c.Env.Handlers, lateHandlers)
 	b.cleanup(b.Peer.Stop)
 	if err := b.Peer.Start(ctx, b.Env); err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w", spec.Peer, err), b.Peer.Stop())

@@ -32,7 +32,7 @@ func coresCaseOf(size Size) Case {
 		Columns: slices.Concat(by([]Column{{"rate", "callbacks/s"}, {"cpu_service", "service, CPU µs/call"},
 			{"cpu_redis", "Redis, CPU µs/call"}, {"locks", "waiting for locks, %"}}, []int{1, 2}, ""),
 			by([]Column{{"projected", "projected/s"}}, projectedCores, "")),
-		Counts: true, Only: overHTTP, Handlers: drainHandlers, Run: coresCase}
+		Counts: true, Only: overHTTP, Env: peer.Env{Handlers: drainHandlers}, Run: coresCase}
 }
 
 // coresCase measures separate services, because the service of the case's start has all cores.

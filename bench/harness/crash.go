@@ -85,7 +85,7 @@ func crashCaseOf(size Size) Case {
 		Columns: []Column{{"running", "ran in it"}, {"lost", "lost"}, {"again", "finished twice"},
 			{"lost_percent", "lost, %"}, {"again_percent", "finished twice, %"},
 			{"recovery_s", "last of those that ran in it after s"}},
-		Counts: true, Handlers: lateHandlers, Together: true, Run: crashCase}
+		Counts: true, Together: true, Run: crashCase}
 }
 
 func crashCase(ctx context.Context, b *Bench) Values {

@@ -27,7 +27,7 @@ func fleetCaseOf(size Size) Case {
 		"1,000 jobs a second at random whole ms for %s each, among %s others due in a day; measurements of one number are taken together. "+
 		"The receiver is another process. A round trip is a read of Redis from a connection; commands include those inside scripts; asked "+
 		"for in vain are claims that another instance had or that were stale.", numbers, size.Window, thousands(size.Pending)),
-		Counts: true, Only: overHTTP, Handlers: lateHandlers, Run: fleetCase}
+		Counts: true, Only: overHTTP, Run: fleetCase}
 	sizes := slices.Compact(slices.Sorted(slices.Values(size.Fleet)))
 	c.Columns = append(by(fleetFigures, sizes, ""), Column{"vain", "asked for in vain/job, 8"})
 	return c

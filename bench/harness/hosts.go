@@ -32,13 +32,13 @@ func hostCases(size Size) []Case {
 			Columns: []Column{{"rate", "callbacks/s"}, {"p50_ms", "p50 ms"}, {"p99_ms", "p99 ms"},
 				{"in_flight", "in flight"}, {"cpu_redis", "servers, CPU µs/call"}, {"cpu_service", "service, CPU µs/call"},
 				{"cpu_own", "receivers, CPU µs/call"}},
-			Counts: true, Only: overHTTP, URLs: true, Handlers: hostsInFlight, Run: hostsCase},
+			Counts: true, Only: overHTTP, Env: peer.Env{URLs: true, Handlers: hostsInFlight}, Run: hostsCase},
 		{Name: "callbacks-slots", Title: "HTTP callbacks to one slow receiver",
 			What: fmt.Sprintf("%s jobs due at one ms for one receiver that takes %d ms and gets %d calls at once, of %d that the route may make. "+
 				"Used is the time that its calls take in rounds of %d, by the time from the due instant to the end of the last.",
 				thousands(slowHostJobs(size)), slowHostTakes.Milliseconds(), slowHostSlots, drainHandlers, slowHostSlots),
 			Columns: []Column{{"rate", "callbacks/s"}, {"percent", "used, %"}},
-			Counts:  true, Only: overHTTP, Handlers: drainHandlers, PerHost: slowHostSlots, Run: slowHostCase},
+			Counts:  true, Only: overHTTP, Env: peer.Env{Handlers: drainHandlers, PerHost: slowHostSlots}, Run: slowHostCase},
 	}
 }
 

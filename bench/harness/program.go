@@ -32,7 +32,7 @@ func programCase() Case {
 			"MB are 1,000,000 bytes.", starts, idleMemoryAfter),
 		Columns: []Column{{"build_s", "build, s"}, {"mb", "stripped, MB"}, {"start_ms", "start, ms"},
 			{"idle_mb", "idle memory, MB"}, {"idle_own_mb", "without its file, MB"}},
-		Only: overHTTP, Handlers: lateHandlers, Run: measureProgram}
+		Only: overHTTP, Run: measureProgram}
 }
 
 // idleMemoryAfter is long enough for the work of the start.

@@ -18,8 +18,8 @@ func quickstartCase() Case {
 			"versions go.mod sets, and the size of the stripped program. MB are 1,000,000 bytes.",
 		Columns: []Column{{"lines", "lines"}, {"sums", "lines of go.sum"}, {"modules", "modules in go.mod"},
 			{"mb", "program, MB"}},
-		Only: func(i peer.Info) bool { return i.Quickstart != "" }, Handlers: lateHandlers,
-		Run: func(ctx context.Context, b *Bench) Values { return must(Quickstart(ctx, b.Env.Dir, b.Info)) }}
+		Only: func(i peer.Info) bool { return i.Quickstart != "" },
+		Run:  func(ctx context.Context, b *Bench) Values { return must(Quickstart(ctx, b.Env.Dir, b.Info)) }}
 }
 
 // Quickstart measures the smallest program of a peer. dir is a scratch directory.

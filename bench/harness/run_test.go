@@ -94,7 +94,7 @@ func TestSizesNameRealCases(t *testing.T) {
 			}
 		}
 	}
-	if _, err := SizeNamed("huge", false); err == nil || !strings.Contains(err.Error(), "huge") {
+	if _, err := SizeNamed("huge"); err == nil || !strings.Contains(err.Error(), "huge") {
 		t.Errorf("size huge: %v", err)
 	}
 }

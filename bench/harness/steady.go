@@ -20,7 +20,7 @@ func steadyCaseOf(size Size) Case {
 			"another on one server, scheduled before, nothing else pending, %d handlers that do nothing; the servers' processor time, and the "+
 			"commands of Redis, those inside scripts included, from the first job due to half a second after the last was handled. Only peers that "+
 			"give a job back when its worker dies.", size.Window, lateHandlers),
-		Counts: true, Handlers: lateHandlers, Run: steadyCase,
+		Counts: true, Run: steadyCase,
 		Only: func(i peer.Info) bool { return slices.Contains(leasing, i.Name) }}
 	c.Columns = by([]Column{{"cpu_servers", "servers, CPU µs/job"}, {"commands", "commands/job"}, {"p99_ms", "p99 ms"}},
 		steadyRates, "/s")
