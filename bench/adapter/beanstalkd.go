@@ -73,7 +73,7 @@ func (b *beans) Schedule(ctx context.Context, jobs ...peer.Job) error {
 	if b.aligned && time.Until(j.Due) < time.Hour {
 		at := j.Due.Add(-time.Until(j.Due).Truncate(time.Second))
 		b.workers.run(func(ctx context.Context) error {
-			if err := sleepUntil(ctx, at); err != nil {
+			if err := peer.Pause(ctx, time.Until(at)); err != nil {
 				return err
 			}
 			return b.putOne(ctx, j, j.Due.Sub(at))

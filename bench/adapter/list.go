@@ -90,7 +90,7 @@ func listBlock() peer.Entry {
 			if err != nil {
 				return err
 			}
-			if err := sleepUntil(ctx, due); err != nil {
+			if err := peer.Pause(ctx, time.Until(due)); err != nil {
 				return err
 			}
 
@@ -103,15 +103,4 @@ func listBlock() peer.Entry {
 		peer.Traits{Crash: "popped jobs, not yet due", Race: "safe", Ladder: "by hand", Cancel: "LREM, O(n), until popped"})
 	e.Info.NoWarm = true
 	return e
-}
-
-func sleepUntil(ctx context.Context, t time.Time) error {
-	timer := time.NewTimer(time.Until(t))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -15,8 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"notifier/bench/peer"
 	"notifier/bench/server"
 )
@@ -24,9 +22,8 @@ import (
 // service is this project as deployed: the binary, called over its HTTP API, with an HTTP
 // receiver.
 type service struct {
-	redis     *server.Process
-	rdb       *redis.Client // for the figures only
-	path      string        // of the program
+	onRedis          // its connection is for the figures only
+	path      string // of the program
 	env       peer.Env
 	instances []*server.Process // the first is called
 	base      string
@@ -57,11 +54,9 @@ func (s *service) Start(ctx context.Context, env peer.Env) (err error) {
 		}
 	}
 
-	if s.redis, err = server.Redis(ctx, env.Dir); err != nil {
+	if err := s.onRedis.Start(ctx, env); err != nil {
 		return err
 	}
-
-	s.rdb = redis.NewClient(&redis.Options{Addr: s.redis.Addr})
 	if s.receiver, err = server.Receive(s.received); err != nil {
 		return err
 	}
@@ -103,7 +98,7 @@ func (s *service) grow(ctx context.Context) error {
 		run.Env = append(run.Env, "GOMAXPROCS="+strconv.Itoa(s.env.Cores))
 	}
 
-	p, err := server.Notifier(ctx, run, s.redis.Addr)
+	p, err := server.Notifier(ctx, run, s.addr)
 	if err != nil {
 		return err
 	}
@@ -326,15 +321,13 @@ func (s *service) Work(_ context.Context, _ int, call peer.Call) error {
 }
 
 func (s *service) Usage(ctx context.Context) (peer.Usage, error) {
-	u, err := (&onRedis{served{srv: s.redis}, s.rdb}).Usage(ctx)
+	u, err := s.onRedis.Usage(ctx)
 	for _, p := range s.instances {
 		u.PIDs = append(u.PIDs, p.PID())
 	}
 
 	return u, err
 }
-
-func (s *service) Addr() string { return s.redis.Addr }
 
 func (s *service) Stop() error {
 	if s.http != nil {
@@ -346,10 +339,5 @@ func (s *service) Stop() error {
 		errs = append(errs, p.Stop())
 	}
 
-	errs = append(errs, s.receiver.Stop())
-	if s.rdb != nil {
-		errs = append(errs, s.rdb.Close())
-	}
-
-	return errors.Join(append(errs, s.redis.Stop())...)
+	return errors.Join(append(errs, s.receiver.Stop(), s.onRedis.Stop())...)
 }

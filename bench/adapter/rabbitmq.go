@@ -83,7 +83,7 @@ func (r *rabbit) dial(ctx context.Context) error {
 		if time.Now().After(end) {
 			return err
 		}
-		if err := sleepUntil(ctx, time.Now().Add(200*time.Millisecond)); err != nil {
+		if err := peer.Pause(ctx, 200*time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -216,7 +216,7 @@ func drainCase(ctx context.Context, b *Bench, work func(peer.Handle)) Values {
 		check(fmt.Errorf("the worker was ready %s after the jobs were due: %w", over, errLate))
 	}
 
-	check(pause(ctx, time.Until(due)-20*time.Millisecond))
+	check(peer.Pause(ctx, time.Until(due)-20*time.Millisecond))
 	from, to := cost(ctx, b, func() error { return r.Wait(ctx, due.Add(b.Size.DrainMax)) })
 	v := Values{}
 	r.Counts(v)
@@ -304,8 +304,8 @@ func idleCase(ctx context.Context, b *Bench) Values {
 // idleFor returns what running workers cost while nothing is due.
 func idleFor(ctx context.Context, b *Bench) Values {
 	// Wait until the work of the start is done, which is no idle cost.
-	check(pause(ctx, min(b.Size.Idle, 3*time.Second)))
-	before, after := cost(ctx, b, func() error { return pause(ctx, b.Size.Idle) })
+	check(peer.Pause(ctx, min(b.Size.Idle, 3*time.Second)))
+	before, after := cost(ctx, b, func() error { return peer.Pause(ctx, b.Size.Idle) })
 	seconds := after.at.Sub(before.at).Seconds()
 	v := Values{"cpu_worker": 100 * (after.own - before.own).Seconds() / seconds,
 		"cpu_server": 100 * (after.all() - before.all()).Seconds() / seconds}
@@ -318,17 +318,6 @@ func idleFor(ctx context.Context, b *Bench) Values {
 	}
 
 	return v
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // raceCase runs two workers on one server.
@@ -345,7 +334,7 @@ func raceCase(ctx context.Context, b *Bench) Values {
 	check(schedule(ctx, b.Peer, b.Info, r.job, 0, n))
 	check(r.Wait(ctx, start.Add(b.Size.Window+b.Size.Wait)))
 	// The second copy of a job comes right after the first, if it comes.
-	check(pause(ctx, 2*time.Second))
+	check(peer.Pause(ctx, 2*time.Second))
 	v := Values{}
 	r.Counts(v)
 	v["doubled_percent"] = 100 * v["doubled"] / float64(n)

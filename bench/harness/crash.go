@@ -115,7 +115,7 @@ func crashCase(ctx context.Context, b *Bench) Values {
 	select {
 	case <-l.finished.all:
 		// Jobs that will be finished a second time may still be running.
-		check(pause(ctx, 2*time.Second))
+		check(peer.Pause(ctx, 2*time.Second))
 	case <-deadline.C:
 	case <-ctx.Done():
 		check(ctx.Err())

@@ -60,10 +60,10 @@ func (p *phases) schedule(ctx context.Context, b *Bench, ph phase) *Recorder {
 func (p *phases) measure(ctx context.Context, b *Bench, number, jobs int, rate float64) Values {
 	start := time.Now().Add(leadFor(b.Size, b.Info, jobs, rate))
 	r := p.schedule(ctx, b, phase{number, jobs, start, func(int) string { return "" }})
-	check(pause(ctx, time.Until(start)-20*time.Millisecond))
+	check(peer.Pause(ctx, time.Until(start)-20*time.Millisecond))
 	before, after := cost(ctx, b, func() error {
 		check(r.Wait(ctx, start.Add(b.Size.Window+b.Size.Wait)))
-		return pause(ctx, 500*time.Millisecond) // include settles and second deliveries
+		return peer.Pause(ctx, 500*time.Millisecond) // include settles and second deliveries
 	})
 	v := Values{}
 	r.Counts(v)

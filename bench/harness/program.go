@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"notifier/bench/peer"
 	"notifier/bench/server"
 )
 
@@ -159,7 +160,7 @@ func startProgram(ctx context.Context, b *Bench, program string, v Values) {
 		b.cleanup(p.Stop)
 		took = append(took, float64(time.Since(from).Microseconds())/1000)
 		if n == starts-1 {
-			check(pause(ctx, idleMemoryAfter))
+			check(peer.Pause(ctx, idleMemoryAfter))
 			v["idle_mb"], v["idle_own_mb"] = float64(must(server.RSS(p.PID())))/1e6, float64(must(server.OwnMemory(p.PID())))/1e6
 		}
 

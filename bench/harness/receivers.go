@@ -131,7 +131,7 @@ func (c *calls) measure(ctx context.Context, n, jobs int) Values {
 		c.speed = float64(jobs) / time.Since(began).Seconds()
 	}
 
-	check(pause(ctx, time.Until(start)-20*time.Millisecond))
+	check(peer.Pause(ctx, time.Until(start)-20*time.Millisecond))
 	before := spentSoFar(ctx, b)
 	pid := before.usage.PIDs[len(before.usage.PIDs)-1]
 	if n == 1 {
@@ -142,7 +142,7 @@ func (c *calls) measure(ctx context.Context, n, jobs int) Values {
 	check(r.Wait(ctx, start.Add(b.Size.Window+b.Size.Wait+b.Size.DrainMax)))
 	// The second copy of a job comes soon after the first, if it comes, and a call
 	// that began last has still to end.
-	check(pause(ctx, 2*slowestReceiver))
+	check(peer.Pause(ctx, 2*slowestReceiver))
 	after := spentSoFar(ctx, b)
 	v := Values{}
 	r.Counts(v)
@@ -165,12 +165,12 @@ func (c *calls) measure(ctx context.Context, n, jobs int) Values {
 // watch returns how many calls the receivers held and how much memory the worker
 // did, both on average of the second half of the window.
 func (c *calls) watch(ctx context.Context, pid int, start time.Time) (flying, resident float64) {
-	check(pause(ctx, time.Until(start.Add(c.b.Size.Window/2))))
+	check(peer.Pause(ctx, time.Until(start.Add(c.b.Size.Window/2))))
 	var n float64
 	for end := start.Add(c.b.Size.Window); n == 0 || time.Now().Before(end); n++ {
 		resident += float64(must(server.RSS(pid)))
 		flying += float64(c.rs.flying.Load())
-		check(pause(ctx, 20*time.Millisecond))
+		check(peer.Pause(ctx, 20*time.Millisecond))
 	}
 
 	return flying / n, resident / n

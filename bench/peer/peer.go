@@ -180,3 +180,15 @@ func Body(n int) []byte {
 
 	return append(b, `"}`...)
 }
+
+// Pause waits for a time, or until the context ends.
+func Pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
