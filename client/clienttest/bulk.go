@@ -92,7 +92,7 @@ func (s *Service) bulkOf(r *http.Request, body []byte, more ...string) (*bulk, [
 
 	var letters []*notice
 	for _, n := range s.kept {
-		if n.route.Name == name && n.state == client.Dead && b.fits(n, n.settledAt) {
+		if n.route.Name == name && n.state == client.Dead && b.fits(n) {
 			letters = append(letters, n)
 		}
 	}
@@ -155,8 +155,13 @@ func readRate(text, at string) float64 {
 	return n / span.Seconds()
 }
 
-// fits reports whether a notice matches, with the time that since and until are about.
-func (b *bulk) fits(n *notice, at time.Time) bool {
+// fits reports whether a notice matches. Since and until are about the time of its outcome, or else about its due time.
+func (b *bulk) fits(n *notice) bool {
+	at := n.due
+	if !n.settledAt.IsZero() {
+		at = n.settledAt
+	}
+
 	return under(n.key, b.prefix) && (b.reason == "" || n.reason == b.reason) && (b.host == "" || n.host() == b.host) &&
 		!at.Before(b.since) && (b.until.IsZero() || at.Before(b.until))
 }

@@ -422,7 +422,7 @@ func (s *Service) matching(q url.Values, limit int) (page []*notice, cursor stri
 		since: instant(q, "query.", "since"), until: instant(q, "query.", "until")}
 	for _, key := range slices.Sorted(maps.Keys(s.kept)) {
 		n := s.kept[key]
-		if key <= string(after) || !n.matches(q) || !b.fits(n, n.ends()) {
+		if key <= string(after) || !n.matches(q) || !b.fits(n) {
 			continue
 		}
 		if len(page) == limit {
@@ -445,14 +445,6 @@ func (n *notice) matches(q url.Values) bool {
 	}
 
 	return q.Get("waiting") != "true"
-}
-
-// ends returns the time of the notice's outcome, or else its due time.
-func (n *notice) ends() time.Time {
-	if n.settledAt.IsZero() {
-		return n.due
-	}
-	return n.settledAt
 }
 
 // limitOf returns the page size of a listing, and checks its filters.

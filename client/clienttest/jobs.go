@@ -100,13 +100,12 @@ func (s *Service) readJob(body []byte) (q jobRequest, b *bulk) {
 
 // takes reports whether a bulk change takes a notice, or leaves it only because of its state.
 func (q *jobRequest) takes(n *notice, b *bulk) bool {
-	at, pending := n.settledAt, n.state == client.Scheduled || n.state == client.Claimed
+	states := []client.State{client.Dead}
 	if q.Kind == client.JobCancel {
-		at = n.due
+		states = []client.State{client.Scheduled, client.Claimed}
 	}
 
-	return (q.Route == "" || n.route.Name == q.Route) && b.fits(n, at) &&
-		(q.Kind == client.JobCancel && pending || q.Kind != client.JobCancel && n.state == client.Dead)
+	return (q.Route == "" || n.route.Name == q.Route) && b.fits(n) && slices.Contains(states, n.state)
 }
 
 // spellRate formats a rate like the API: 100/s, or 30/m.
