@@ -108,8 +108,14 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		file = filepath.Join(docs, "benchmarks", size.Name+".json")
 	}
 
-	res, err := result(ctx, file, *render, harness.Options{Size: size, Entries: adapter.All(), Peers: split(*peers),
-		Cases: split(*cases), Publish: publish, Log: stderr, Save: func(r *harness.Result) error { return save(file, r) }})
+	var res *harness.Result
+	if *render {
+		res, err = load(file)
+	} else { // an interrupted run returns its cells so far and the error
+		res, err = harness.Run(ctx, harness.Options{Size: size, Entries: adapter.All(), Peers: split(*peers), Cases: split(*cases),
+			Publish: publish, Log: stderr, Save: func(r *harness.Result) error { return save(file, r) }})
+	}
+
 	if err != nil && (res == nil || len(res.Cells) == 0) {
 		return err
 	}
@@ -168,16 +174,6 @@ func pairs(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 
 	return err
-}
-
-// result loads the result file, or measures. An interrupted run returns its cells so far and the
-// error.
-func result(ctx context.Context, file string, render bool, o harness.Options) (*harness.Result, error) {
-	if render {
-		return load(file)
-	}
-
-	return harness.Run(ctx, o)
 }
 
 func split(s string) []string {

@@ -15,57 +15,38 @@ import (
 
 func entryNamed(name string) peer.Entry { return peer.Entry{Info: peer.Info{Name: name}} }
 
-func TestPlanAlternates(t *testing.T) {
+func TestPlanOrdersCells(t *testing.T) {
 	a, b := entryNamed("a"), entryNamed("b")
-	b.Info.Skip = map[string]string{"bytes": "it does not say"}
-	p, err := makePlan(Options{Size: Size{Repeats: 2, Once: []string{"idle"}}, Entries: []peer.Entry{a, b}, Cases: []string{"late-10",
-		"bytes", "idle"}, Log: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, c := range p.cells {
-		got = append(got, c.Case+" "+c.Peer)
-	}
-	want := []string{"late-10 a", "late-10 b", "late-10 b", "late-10 a", "bytes a", "bytes a", "idle a", "idle b"}
-	if !slices.Equal(got, want) {
-		t.Errorf("order %q\nwant  %q", got, want)
-	}
-	if p, err = makePlan(Options{Size: Size{Repeats: 1}, Entries: []peer.Entry{a, b}, Cases: []string{"bytes"},
-		Log: io.Discard}); err != nil ||
-		len(p.entries) != 1 || p.entries[0].Info.Name != "a" {
-		t.Errorf("%+v, %v; b has no such case", p.entries, err)
-	}
-}
-
-func TestPlanKeepsPeersToTheirCases(t *testing.T) {
-	a, b := entryNamed("a"), entryNamed("b")
-	b.Info.Cases = []string{"idle"}
-	p, err := makePlan(Options{Size: Size{Repeats: 1}, Entries: []peer.Entry{a, b}, Cases: []string{"bytes", "idle"}, Log: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, c := range p.cells {
-		got = append(got, c.Case+" "+c.Peer)
-	}
-	if want := []string{"bytes a", "idle a", "idle b"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-func TestPlanRepeatsSelectedPeersOften(t *testing.T) {
-	p, err := makePlan(Options{Size: Size{Repeats: 3, Often: []string{"b"}}, Entries: []peer.Entry{entryNamed("a"), entryNamed("b")},
-		Cases: []string{"schedule"}, Log: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	count := map[string]int{}
-	for _, c := range p.cells {
-		count[c.Peer]++
-	}
-	if count["a"] != 1 || count["b"] != 3 {
-		t.Errorf("%v; want a once, b three times", count)
+	skips, only := entryNamed("b"), entryNamed("b")
+	skips.Info.Skip = map[string]string{"bytes": "it does not say"}
+	only.Info.Cases = []string{"idle"}
+	for _, x := range []struct {
+		what    string
+		size    Size
+		entries []peer.Entry
+		cases   []string
+		want    []string
+		peers   int
+	}{
+		{"repeats alternate; b skips a case", Size{Repeats: 2, Once: []string{"idle"}}, []peer.Entry{a, skips},
+			[]string{"late-10", "bytes", "idle"},
+			[]string{"late-10 a", "late-10 b", "late-10 b", "late-10 a", "bytes a", "bytes a", "idle a", "idle b"}, 2},
+		{"b has no such case", Size{Repeats: 1}, []peer.Entry{a, skips}, []string{"bytes"}, []string{"bytes a"}, 1},
+		{"b has one case", Size{Repeats: 1}, []peer.Entry{a, only}, []string{"bytes", "idle"}, []string{"bytes a", "idle a", "idle b"}, 2},
+		{"b is repeated often", Size{Repeats: 3, Often: []string{"b"}}, []peer.Entry{a, b}, []string{"schedule"},
+			[]string{"schedule a", "schedule b", "schedule b", "schedule b"}, 2},
+	} {
+		p, err := makePlan(Options{Size: x.size, Entries: x.entries, Cases: x.cases, Log: io.Discard})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, c := range p.cells {
+			got = append(got, c.Case+" "+c.Peer)
+		}
+		if !slices.Equal(got, x.want) || len(p.entries) != x.peers {
+			t.Errorf("%s: order %q of %d peers\nwant  %q", x.what, got, len(p.entries), x.want)
+		}
 	}
 }
 
@@ -181,7 +162,7 @@ func TestThousands(t *testing.T) {
 	}
 }
 
-// What a case has started ends after its failure, too, the latest first.
+// A case that fails stops its receivers and workers too, the last one first.
 func TestFailedCaseEndsWhatItStarted(t *testing.T) {
 	var ended []int
 	failure := errors.New("full")
