@@ -39,6 +39,9 @@ import (
 // gcPercent is the service's setting, which all peers get here.
 const gcPercent = 400
 
+// docs is the directory of the pages.
+const docs = "../docs"
+
 func main() {
 	debug.SetGCPercent(gcPercent)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -68,13 +71,9 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	sizeName := flags.String("size", "quick", "tiny, quick, worker, standard or nightly")
 	peers := flags.String("peers", "", "comma-separated names, or all; the size's if empty")
 	cases := flags.String("cases", "", "comma-separated names; the size's if empty")
-	short := flags.Bool("short", false, "the amounts of size tiny: try each cell; nothing is published")
-	repeats := flags.Int("repeats", 0, "of each cell; the size's if 0")
-	docs := flags.String("docs", "../docs", "directory of benchmarks.md and benchmarks/")
 	out := flags.String("out", "", "result file; docs/benchmarks/<size>.json if empty and the size is published")
 	render := flags.Bool("render", false, "measure nothing, write the pages from the result file")
 	keep := flags.Bool("no-docs", false, "do not write benchmarks.md and its plots, as with the sizes tiny and quick")
-	readme := flags.String("readme", "../README.md", "page whose part between the marks bench:patterns is written, if it has them")
 	list := flags.Bool("list", false, "list peers and cases")
 	age := flags.Bool("age", false, "measure nothing, print the age of the result that docs/benchmarks.md shows")
 	if err := flags.Parse(args); err != nil {
@@ -85,7 +84,7 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	}
 
 	if *age {
-		res, err := load(filepath.Join(*docs, "benchmarks", "standard.json"))
+		res, err := load(filepath.Join(docs, "benchmarks", "standard.json"))
 		if err != nil {
 			return err
 		}
@@ -94,13 +93,9 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return nil
 	}
 
-	size, err := harness.SizeNamed(*sizeName, *short)
+	size, err := harness.SizeNamed(*sizeName)
 	if err != nil {
 		return err
-	}
-
-	if *repeats > 0 {
-		size.Repeats, size.Once, size.Often = *repeats, nil, nil
 	}
 
 	if *list {
@@ -110,18 +105,24 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	publish := (size.Published() || size.Name == harness.Worker) && !*keep
 	file := *out
 	if file == "" && (publish || *render) {
-		file = filepath.Join(*docs, "benchmarks", size.Name+".json")
+		file = filepath.Join(docs, "benchmarks", size.Name+".json")
 	}
 
-	res, err := result(ctx, file, *render, harness.Options{Size: size, Entries: adapter.All(), Peers: split(*peers),
-		Cases: split(*cases), Publish: publish, Log: stderr, Save: func(r *harness.Result) error { return save(file, r) }})
+	var res *harness.Result
+	if *render {
+		res, err = load(file)
+	} else { // an interrupted run returns its cells so far and the error
+		res, err = harness.Run(ctx, harness.Options{Size: size, Entries: adapter.All(), Peers: split(*peers), Cases: split(*cases),
+			Publish: publish, Log: stderr, Save: func(r *harness.Result) error { return save(file, r) }})
+	}
+
 	if err != nil && (res == nil || len(res.Cells) == 0) {
 		return err
 	}
 
-	text, write := report.Text, func() error { return errors.Join(report.Write(*docs, res), report.Readme(*readme, res)) }
-	if strings.HasPrefix(size.Name, harness.Worker) {
-		text, write = report.WorkerText, func() error { return report.WriteWorker(filepath.Join(*docs, "worker.md"), res) }
+	text, write := report.Text, func() error { return errors.Join(report.Write(docs, res), report.Readme("../README.md", res)) }
+	if size.Name == harness.Worker {
+		text, write = report.WorkerText, func() error { return report.WriteWorker(filepath.Join(docs, "worker.md"), res) }
 	}
 
 	fmt.Fprint(stdout, text(res))
@@ -173,16 +174,6 @@ func pairs(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 
 	return err
-}
-
-// result loads the result file, or measures. An interrupted run returns its cells so far and the
-// error.
-func result(ctx context.Context, file string, render bool, o harness.Options) (*harness.Result, error) {
-	if render {
-		return load(file)
-	}
-
-	return harness.Run(ctx, o)
 }
 
 func split(s string) []string {

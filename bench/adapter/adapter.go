@@ -123,12 +123,9 @@ func receive[T any](w *workers, n int, from <-chan T, do func(context.Context, T
 }
 
 // pool starts n handlers and returns where to send them ids.
-func (w *workers) pool(n int, handle peer.Handle) chan<- string {
+func (w *workers) pool(n int, call peer.Call) chan<- string {
 	jobs := make(chan string, 1)
-	receive(w, n, jobs, func(_ context.Context, id string) error {
-		handle(id)
-		return nil
-	})
+	receive(w, n, jobs, func(ctx context.Context, id string) error { return call(ctx, peer.Job{ID: id}) })
 	return jobs
 }
 
@@ -185,11 +182,6 @@ func (s *served) Stop() error {
 	s.workers.stop()
 	return s.srv.Stop()
 }
-
-// noBatch is the common part of peers without a call for many jobs.
-type noBatch struct{}
-
-func (noBatch) ScheduleBatch(context.Context, []peer.Job) error { return peer.ErrNoBatch }
 
 // send gives an id to a pool's handler, waiting for a free one.
 func send(ctx context.Context, jobs chan<- string, id string) error {

@@ -1,7 +1,10 @@
 package adapter
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -121,57 +124,62 @@ func TestSmallestProgramIsAboutAsLargeAsWithAsynq(t *testing.T) {
 	}
 }
 
-// A peer that describes refusals accepts the failure of a job, or delivers callbacks itself.
-func TestPeersWithRefusalsAcceptFailures(t *testing.T) {
-	for _, e := range All() {
-		if _, ok := e.New().(peer.Caller); e.Info.Refused != "" && !ok && e.Info.Name != "notifier-http" {
-			t.Errorf("%s is no peer.Caller", e.Info.Name)
-		}
-	}
-}
-
-// conform schedules jobs over two seconds, and each must be handled once.
-// Being early is a peer's own property: the tables show it.
-func conform(t *testing.T, e peer.Entry, env peer.Env) {
+// deliver schedules jobs 100 ms apart, half of them in a batch where the peer has batches. Each must be handled once, and
+// the first ones twice, whose first call is refused. With env.URLs, a call must get all data of its job. Being early is a peer's
+// own property: the tables show it.
+func deliver(t *testing.T, e peer.Entry, env peer.Env, jobs, refused int) {
 	t.Helper()
 	if m := harness.Missing(e.Info); m != "" {
 		t.Fatalf("%s %s", e.Info.Name, m)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
-	const jobs, handlers = 20, 20
 	p := e.New()
 	t.Cleanup(func() {
 		if err := p.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	env.Dir, env.Bin, env.Handlers = scratch(t), t.TempDir(), handlers
+	env.Dir, env.Bin, env.Handlers = scratch(t), t.TempDir(), jobs
 	if err := p.Start(ctx, env); err != nil {
 		t.Fatal(err)
 	}
+	batch := make([]peer.Job, jobs)
 	var mu sync.Mutex
-	seen := map[string]int{}
-	all := make(chan struct{})
-	err := p.Work(ctx, handlers, func(id string) {
+	calls, left, all := make([]int, jobs), jobs+refused, make(chan struct{})
+	err := p.Work(ctx, jobs, func(_ context.Context, j peer.Job) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if seen[id]++; len(seen) == jobs && seen[id] == 1 {
+		n, ok := peer.Index(j.ID)
+		if !ok || n >= jobs || env.URLs && (j.URL != batch[n].URL || !bytes.Equal(j.Body, batch[n].Body)) {
+			t.Errorf("the job %q, %q, %q was not scheduled", j.ID, j.URL, j.Body)
+			return nil
+		}
+		calls[n]++
+		if left--; left == 0 {
 			close(all)
 		}
+		if n < refused && calls[n] == 1 {
+			return errors.New("500 Internal Server Error")
+		}
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	start := time.Now().Add(max(e.Info.Lead, 2*time.Second)).Truncate(time.Millisecond)
-	batch := make([]peer.Job, jobs)
+	mu.Lock()
 	for n := range batch {
 		batch[n] = peer.Job{ID: peer.ID(n), Due: start.Add(time.Duration(n) * 100 * time.Millisecond), Body: peer.Body(n)}
+		if env.URLs {
+			batch[n].URL = fmt.Sprintf("http://127.0.0.1:%d/callback", n+1)
+		}
 	}
+	mu.Unlock()
 	half := jobs
 	if e.Info.Batch > 0 {
 		half = jobs / 2
-		if err := p.ScheduleBatch(ctx, batch[half:]); err != nil {
+		if err := p.Schedule(ctx, batch[half:]...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -182,19 +190,17 @@ func conform(t *testing.T, e peer.Entry, env peer.Env) {
 	}
 	select {
 	case <-all:
-	case <-time.After(time.Minute):
-		mu.Lock()
-		defer mu.Unlock()
-		t.Fatalf("%d of %d jobs were handled", len(seen), jobs)
+	case <-ctx.Done():
+		t.Error("not all calls have come")
 	}
-	if _, err := p.Usage(ctx); err != nil {
+	if _, err := p.Usage(context.Background()); err != nil {
 		t.Error(err)
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	for n := range jobs {
-		if c := seen[peer.ID(n)]; c != 1 {
-			t.Errorf("job %d was handled %d times", n, c)
+	for n, c := range calls {
+		if c != 1+max(0, min(1, refused-n)) {
+			t.Errorf("job %d: %d calls, with %d refused jobs", n, c, refused)
 		}
 	}
 }
@@ -218,7 +224,7 @@ func scratch(t *testing.T) string {
 	return dir
 }
 
-func TestMemoryHeapConforms(t *testing.T) { conform(t, memoryHeap(), peer.Env{}) }
+func TestMemoryHeapConforms(t *testing.T) { deliver(t, memoryHeap(), peer.Env{}, 20, 0) }
 
 func TestHeapOrder(t *testing.T) {
 	m := &inMemory{wake: make(chan struct{}, 1)}

@@ -15,7 +15,6 @@ import (
 // queue is hibiken/asynq.
 type queue struct {
 	onRedis
-	noBatch
 	interval time.Duration // 0 = asynq's own default
 	client   *asynq.Client
 	srv      *asynq.Server
@@ -64,17 +63,14 @@ func (q *queue) Start(ctx context.Context, env peer.Env) error {
 	return nil
 }
 
-func (q *queue) Schedule(ctx context.Context, j peer.Job) error {
+func (q *queue) Schedule(ctx context.Context, jobs ...peer.Job) error {
+	j := jobs[0]
 	_, err := q.client.EnqueueContext(ctx, asynq.NewTask(asynqTask, payload(j)), asynq.TaskID(j.ID), asynq.ProcessAt(j.Due),
 		asynq.Timeout(time.Minute))
 	return err
 }
 
-func (q *queue) Work(ctx context.Context, handlers int, handle peer.Handle) error {
-	return q.Call(ctx, handlers, handle.Call)
-}
-
-func (q *queue) Call(_ context.Context, handlers int, call peer.Call) error {
+func (q *queue) Work(_ context.Context, handlers int, call peer.Call) error {
 	q.srv = asynq.NewServerFromRedisClient(redis.NewClient(&redis.Options{Addr: q.addr, PoolSize: connections(handlers)}), asynq.Config{
 		Concurrency: handlers, LogLevel: asynq.ErrorLevel, DelayedTaskCheckInterval: q.interval, TaskCheckInterval: q.interval,
 		ShutdownTimeout: time.Second,

@@ -20,7 +20,6 @@ type beans struct {
 	// that the protocol's whole seconds cost nothing.
 	aligned bool
 	served
-	noBatch
 	put  *held[*beanstalk.Conn]
 	work []*beanstalk.Conn
 }
@@ -69,17 +68,19 @@ func (b *beans) Start(ctx context.Context, env peer.Env) error {
 	return nil
 }
 
-func (b *beans) Schedule(ctx context.Context, j peer.Job) error {
+func (b *beans) Schedule(ctx context.Context, jobs ...peer.Job) error {
+	j := jobs[0]
 	if b.aligned && time.Until(j.Due) < time.Hour {
 		at := j.Due.Add(-time.Until(j.Due).Truncate(time.Second))
 		b.workers.run(func(ctx context.Context) error {
-			if err := sleepUntil(ctx, at); err != nil {
+			if err := peer.Pause(ctx, time.Until(at)); err != nil {
 				return err
 			}
 			return b.putOne(ctx, j, j.Due.Sub(at))
 		})
 		return nil
 	}
+
 	return b.putOne(ctx, j, time.Duration(secondsUp(j.Due))*time.Second)
 }
 
@@ -90,13 +91,9 @@ func (b *beans) putOne(ctx context.Context, j peer.Job, delay time.Duration) err
 	})
 }
 
-func (b *beans) Work(ctx context.Context, handlers int, handle peer.Handle) error {
-	return b.Call(ctx, handlers, handle.Call)
-}
-
-// Call has a connection for each handler: beanstalkd takes a job's end only from
+// Work has a connection for each handler: beanstalkd takes a job's end only from
 // the connection that it gave the job to.
-func (b *beans) Call(_ context.Context, handlers int, call peer.Call) error {
+func (b *beans) Work(_ context.Context, handlers int, call peer.Call) error {
 	// The wait grows with the connections: thousands of requests a second would load the server.
 	wait := time.Second * time.Duration(max(1, handlers/64))
 	for range handlers {

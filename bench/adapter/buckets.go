@@ -50,13 +50,13 @@ func addToBuckets(ctx context.Context, rdb *redis.Client, jobs []peer.Job) error
 	return pipelined(ctx, rdb, jobs, func(p redis.Pipeliner, j peer.Job) { _ = add(p, j) }) // the commands have no results yet
 }
 
-func workBuckets(_ context.Context, p *pattern, handlers int, handle peer.Handle) error {
+func workBuckets(_ context.Context, p *pattern, handlers int, call peer.Call) error {
 	for n := range bucketCount {
 		bucket := "bucket:" + strconv.Itoa(n)
 		p.workers.every(time.Second, func(ctx context.Context) error { return p.tick(ctx, bucket) })
 	}
 
-	p.popEach(handlers, func(ctx context.Context, id string) error { return p.handleOne(ctx, id, handle) })
+	p.popEach(handlers, func(ctx context.Context, id string) error { return p.handleOne(ctx, id, call) })
 	return nil
 }
 
@@ -86,7 +86,7 @@ func (p *pattern) tick(ctx context.Context, bucket string) error {
 	}
 }
 
-func (p *pattern) handleOne(ctx context.Context, id string, handle peer.Handle) error {
+func (p *pattern) handleOne(ctx context.Context, id string, call peer.Call) error {
 	body, err := p.rdb.Get(ctx, id).Result()
 	if errors.Is(err, redis.Nil) {
 		return nil // another handler has finished the job
@@ -103,7 +103,9 @@ func (p *pattern) handleOne(ctx context.Context, id string, handle peer.Handle) 
 		return fmt.Errorf("%.40q is no scheduled job", body)
 	}
 
-	handle(id)
+	if err := call(ctx, peer.Job{ID: id}); err != nil {
+		return err
+	}
 	if err := p.rdb.Del(ctx, id).Err(); err != nil {
 		return fmt.Errorf("finish: %w", err)
 	}

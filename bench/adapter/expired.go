@@ -22,7 +22,7 @@ func setAll(ctx context.Context, rdb *redis.Client, jobs []peer.Job) error {
 	return pipelined(ctx, rdb, jobs, func(p redis.Pipeliner, j peer.Job) { p.Do(ctx, "SET", j.ID, j.Body, "PXAT", j.Due.UnixMilli()) })
 }
 
-func handleExpired(ctx context.Context, p *pattern, handlers int, handle peer.Handle) error {
+func handleExpired(ctx context.Context, p *pattern, handlers int, call peer.Call) error {
 	if err := p.rdb.ConfigSet(ctx, "notify-keyspace-events", "Ex").Err(); err != nil {
 		return fmt.Errorf("switch the events on: %w", err)
 	}
@@ -32,7 +32,7 @@ func handleExpired(ctx context.Context, p *pattern, handlers int, handle peer.Ha
 		return fmt.Errorf("subscribe: %w", err)
 	}
 
-	jobs := p.workers.pool(handlers, handle)
+	jobs := p.workers.pool(handlers, call)
 	receive(p.workers, 1, sub.Channel(redis.WithChannelSize(200_000)), func(ctx context.Context, m *redis.Message) error {
 		return send(ctx, jobs, m.Payload)
 	})

@@ -12,7 +12,6 @@ import (
 // gocraft is gocraft/work.
 type gocraft struct {
 	onRedis
-	noBatch
 	conns    *redis.Pool
 	enqueuer *work.Enqueuer
 	pool     *work.WorkerPool
@@ -48,16 +47,13 @@ func (g *gocraft) Start(ctx context.Context, env peer.Env) error {
 	return nil
 }
 
-func (g *gocraft) Schedule(_ context.Context, j peer.Job) error {
+func (g *gocraft) Schedule(_ context.Context, jobs ...peer.Job) error {
+	j := jobs[0]
 	_, err := g.enqueuer.EnqueueIn(gocraftJob, secondsUp(j.Due), work.Q{"id": j.ID, "body": string(payload(j))})
 	return err
 }
 
-func (g *gocraft) Work(ctx context.Context, handlers int, handle peer.Handle) error {
-	return g.Call(ctx, handlers, handle.Call)
-}
-
-func (g *gocraft) Call(_ context.Context, handlers int, call peer.Call) error {
+func (g *gocraft) Work(_ context.Context, handlers int, call peer.Call) error {
 	g.pool = work.NewWorkerPool(struct{}{}, uint(handlers), gocraftSpace, g.conns)
 	g.pool.Job(gocraftJob, func(w *work.Job) error {
 		id, body := w.ArgString("id"), w.ArgString("body")

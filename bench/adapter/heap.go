@@ -57,11 +57,7 @@ func (m *inMemory) Start(_ context.Context, env peer.Env) error {
 	return nil
 }
 
-func (m *inMemory) Schedule(ctx context.Context, j peer.Job) error {
-	return m.ScheduleBatch(ctx, []peer.Job{j})
-}
-
-func (m *inMemory) ScheduleBatch(_ context.Context, jobs []peer.Job) error {
+func (m *inMemory) Schedule(_ context.Context, jobs ...peer.Job) error {
 	m.mu.Lock()
 	for _, j := range jobs {
 		heap.Push(&m.jobs, j)
@@ -76,8 +72,8 @@ func (m *inMemory) ScheduleBatch(_ context.Context, jobs []peer.Job) error {
 	return nil
 }
 
-func (m *inMemory) Work(_ context.Context, handlers int, handle peer.Handle) error {
-	jobs := m.workers.pool(handlers, handle)
+func (m *inMemory) Work(_ context.Context, handlers int, call peer.Call) error {
+	jobs := m.workers.pool(handlers, call)
 	m.workers.run(func(ctx context.Context) error {
 		timer := time.NewTimer(time.Hour)
 		defer timer.Stop()

@@ -37,8 +37,8 @@ func readEntry(s string) (due time.Time, id string, err error) {
 
 // listSleep pops all jobs, puts back those not yet due, and sleeps a second after each round.
 func listSleep() peer.Entry {
-	work := func(_ context.Context, p *pattern, handlers int, handle peer.Handle) error {
-		jobs := p.workers.pool(handlers, handle)
+	work := func(_ context.Context, p *pattern, handlers int, call peer.Call) error {
+		jobs := p.workers.pool(handlers, call)
 		p.workers.every(time.Second, func(ctx context.Context) error { return p.round(ctx, jobs) })
 		return nil
 	}
@@ -84,18 +84,17 @@ func (p *pattern) round(ctx context.Context, jobs chan<- string) error {
 
 // listBlock pops a job with BRPOP and sleeps until the job is due.
 func listBlock() peer.Entry {
-	work := func(_ context.Context, p *pattern, handlers int, handle peer.Handle) error {
+	work := func(_ context.Context, p *pattern, handlers int, call peer.Call) error {
 		p.popEach(handlers, func(ctx context.Context, s string) error {
 			due, id, err := readEntry(s)
 			if err != nil {
 				return err
 			}
-			if err := sleepUntil(ctx, due); err != nil {
+			if err := peer.Pause(ctx, time.Until(due)); err != nil {
 				return err
 			}
 
-			handle(id)
-			return nil
+			return call(ctx, peer.Job{ID: id})
 		})
 		return nil
 	}
@@ -104,15 +103,4 @@ func listBlock() peer.Entry {
 		peer.Traits{Crash: "popped jobs, not yet due", Race: "safe", Ladder: "by hand", Cancel: "LREM, O(n), until popped"})
 	e.Info.NoWarm = true
 	return e
-}
-
-func sleepUntil(ctx context.Context, t time.Time) error {
-	timer := time.NewTimer(time.Until(t))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -78,12 +78,12 @@ func natsMsg(j peer.Job) *nats.Msg {
 	}}
 }
 
-func (n *natsPeer) Schedule(ctx context.Context, j peer.Job) error {
-	_, err := n.js.PublishMsg(ctx, natsMsg(j))
-	return err
-}
+func (n *natsPeer) Schedule(ctx context.Context, jobs ...peer.Job) error {
+	if len(jobs) == 1 {
+		_, err := n.js.PublishMsg(ctx, natsMsg(jobs[0]))
+		return err
+	}
 
-func (n *natsPeer) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 	acks := make([]jetstream.PubAckFuture, 0, len(jobs))
 	for _, j := range jobs {
 		ack, err := n.js.PublishMsgAsync(natsMsg(j))
@@ -107,11 +107,7 @@ func (n *natsPeer) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 	return nil
 }
 
-func (n *natsPeer) Work(ctx context.Context, handlers int, handle peer.Handle) error {
-	return n.Call(ctx, handlers, handle.Call)
-}
-
-func (n *natsPeer) Call(ctx context.Context, handlers int, call peer.Call) error {
+func (n *natsPeer) Work(ctx context.Context, handlers int, call peer.Call) error {
 	cons, err := n.js.CreateOrUpdateConsumer(ctx, natsStream, jetstream.ConsumerConfig{
 		Durable: "bench", FilterSubject: natsWork, AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 100_000,
 	})

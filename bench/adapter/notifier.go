@@ -17,7 +17,7 @@ import (
 type library struct {
 	onRedis
 	w    *worker.Worker
-	call atomic.Pointer[peer.Call] // nil before Call
+	call atomic.Pointer[peer.Call] // nil before Work
 }
 
 const (
@@ -68,12 +68,12 @@ func request(j peer.Job) worker.Request {
 	return worker.Request{Key: j.ID, Due: j.Due, Body: payload(j)}
 }
 
-func (l *library) Schedule(ctx context.Context, j peer.Job) error {
-	_, err := l.w.Schedule(ctx, request(j))
-	return err
-}
+func (l *library) Schedule(ctx context.Context, jobs ...peer.Job) error {
+	if len(jobs) == 1 {
+		_, err := l.w.Schedule(ctx, request(jobs[0]))
+		return err
+	}
 
-func (l *library) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 	requests := make([]worker.Request, len(jobs))
 	for i, j := range jobs {
 		requests[i] = request(j)
@@ -87,11 +87,7 @@ func (l *library) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 	return err
 }
 
-func (l *library) Work(ctx context.Context, handlers int, handle peer.Handle) error {
-	return l.Call(ctx, handlers, handle.Call)
-}
-
-func (l *library) Call(_ context.Context, _ int, call peer.Call) error {
+func (l *library) Work(_ context.Context, _ int, call peer.Call) error {
 	l.call.Store(&call)
 	l.workers.run(l.w.Run)
 	return nil

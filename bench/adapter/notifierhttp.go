@@ -15,8 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"notifier/bench/peer"
 	"notifier/bench/server"
 )
@@ -24,15 +22,14 @@ import (
 // service is this project as deployed: the binary, called over its HTTP API, with an HTTP
 // receiver.
 type service struct {
-	redis     *server.Process
-	rdb       *redis.Client // for the figures only
-	path      string        // of the program
+	onRedis          // its connection is for the figures only
+	path      string // of the program
 	env       peer.Env
 	instances []*server.Process // the first is called
 	base      string
 	http      *http.Client
 	receiver  *server.Receiver
-	handle    atomic.Pointer[peer.Handle]
+	call      atomic.Pointer[peer.Call] // nil before Work
 }
 
 const ourBatch = 500
@@ -57,11 +54,9 @@ func (s *service) Start(ctx context.Context, env peer.Env) (err error) {
 		}
 	}
 
-	if s.redis, err = server.Redis(ctx, env.Dir); err != nil {
+	if err := s.onRedis.Start(ctx, env); err != nil {
 		return err
 	}
-
-	s.rdb = redis.NewClient(&redis.Options{Addr: s.redis.Addr})
 	if s.receiver, err = server.Receive(s.received); err != nil {
 		return err
 	}
@@ -103,7 +98,7 @@ func (s *service) grow(ctx context.Context) error {
 		run.Env = append(run.Env, "GOMAXPROCS="+strconv.Itoa(s.env.Cores))
 	}
 
-	p, err := server.Notifier(ctx, run, s.redis.Addr)
+	p, err := server.Notifier(ctx, run, s.addr)
 	if err != nil {
 		return err
 	}
@@ -191,8 +186,8 @@ func (s *service) received(id string) {
 	if s.env.Order {
 		id = unordered(id)
 	}
-	if h := s.handle.Load(); h != nil {
-		(*h)(id)
+	if call := s.call.Load(); call != nil {
+		_ = (*call)(context.Background(), peer.Job{ID: id}) // the answer has no place for an error
 	}
 }
 
@@ -306,11 +301,11 @@ func (s *service) post(ctx context.Context, url, contentType string, body []byte
 	return err
 }
 
-func (s *service) Schedule(ctx context.Context, j peer.Job) error {
-	return s.post(ctx, s.base, "application/json", s.appendRequest(nil, j))
-}
+func (s *service) Schedule(ctx context.Context, jobs ...peer.Job) error {
+	if len(jobs) == 1 {
+		return s.post(ctx, s.base, "application/json", s.appendRequest(nil, jobs[0]))
+	}
 
-func (s *service) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 	body := make([]byte, 0, len(jobs)*(2*peer.BodyLen))
 	for _, j := range jobs {
 		body = append(s.appendRequest(body, j), '\n')
@@ -319,22 +314,20 @@ func (s *service) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 	return s.post(ctx, s.base+"/batch", "application/x-ndjson", body)
 }
 
-// Work passes the receiver's requests to handle. The service delivers from its start.
-func (s *service) Work(_ context.Context, _ int, handle peer.Handle) error {
-	s.handle.Store(&handle)
+// Work passes the receiver's requests to call. The service delivers from its start.
+func (s *service) Work(_ context.Context, _ int, call peer.Call) error {
+	s.call.Store(&call)
 	return nil
 }
 
 func (s *service) Usage(ctx context.Context) (peer.Usage, error) {
-	u, err := (&onRedis{served{srv: s.redis}, s.rdb}).Usage(ctx)
+	u, err := s.onRedis.Usage(ctx)
 	for _, p := range s.instances {
 		u.PIDs = append(u.PIDs, p.PID())
 	}
 
 	return u, err
 }
-
-func (s *service) Addr() string { return s.redis.Addr }
 
 func (s *service) Stop() error {
 	if s.http != nil {
@@ -346,10 +339,5 @@ func (s *service) Stop() error {
 		errs = append(errs, p.Stop())
 	}
 
-	errs = append(errs, s.receiver.Stop())
-	if s.rdb != nil {
-		errs = append(errs, s.rdb.Close())
-	}
-
-	return errors.Join(append(errs, s.redis.Stop())...)
+	return errors.Join(append(errs, s.receiver.Stop(), s.onRedis.Stop())...)
 }

@@ -3,25 +3,21 @@
 package adapter
 
 import (
-	"bytes"
-	"context"
-	"errors"
-	"sync"
 	"testing"
-	"time"
 
-	"notifier/bench/harness"
 	"notifier/bench/peer"
 )
 
 // Needs all servers: scripts/bench-deps.sh brings them.
 func TestPeersConform(t *testing.T) {
 	for _, e := range All() {
-		t.Run(e.Info.Name, func(t *testing.T) { conform(t, e, peer.Env{}) })
+		t.Run(e.Info.Name, func(t *testing.T) { deliver(t, e, peer.Env{}, 20, 0) })
 	}
 }
 
-func TestServiceLogConforms(t *testing.T) { conform(t, notifierHTTPEntry(), peer.Env{Log: true}) }
+func TestServiceLogConforms(t *testing.T) {
+	deliver(t, notifierHTTPEntry(), peer.Env{Log: true}, 20, 0)
+}
 
 func TestServiceReportsLockWaits(t *testing.T) {
 	s := &service{}
@@ -71,73 +67,12 @@ func TestServiceResizes(t *testing.T) {
 // accepted job.
 func TestPeersRepeatRefusedJobs(t *testing.T) {
 	for _, e := range All() {
-		if _, ok := e.New().(peer.Caller); !ok || e.Info.Refused == "" {
+		if e.Info.Refused == "" || e.Info.Name == notifierHTTPEntry().Info.Name { // it delivers by itself
 			continue
 		}
 		t.Run(e.Info.Name, func(t *testing.T) {
 			t.Parallel()
-			refuse(t, e)
+			deliver(t, e, peer.Env{URLs: true}, 8, 2)
 		})
-	}
-}
-
-func refuse(t *testing.T, e peer.Entry) {
-	if m := harness.Missing(e.Info); m != "" {
-		t.Fatalf("%s %s", e.Info.Name, m)
-	}
-	const jobs, refused = 8, 2
-	p := e.New().(peer.Caller)
-	t.Cleanup(func() {
-		if err := p.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := p.Start(t.Context(), peer.Env{Dir: scratch(t), Bin: t.TempDir(), Handlers: jobs, URLs: true}); err != nil {
-		t.Fatal(err)
-	}
-	url := func(n int) string { return "http://127.0.0.1:" + string(rune('1'+n)) + "/callback" }
-	var mu sync.Mutex
-	calls, left, all := map[string]int{}, jobs+refused, make(chan struct{})
-	err := p.Call(t.Context(), jobs, func(_ context.Context, j peer.Job) error {
-		mu.Lock()
-		defer mu.Unlock()
-		n, ok := peer.Index(j.ID)
-		if !ok || j.URL != url(n) || !bytes.Equal(j.Body, peer.Body(n)) {
-			t.Errorf("the job %q, %q, %q was not scheduled", j.ID, j.URL, j.Body)
-		}
-		if calls[j.ID]++; left > 0 {
-			if left--; left == 0 {
-				close(all)
-			}
-		}
-		if n < refused && calls[j.ID] == 1 {
-			return errors.New("500 Internal Server Error")
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	due := time.Now().Add(max(e.Info.Lead, time.Second)).Truncate(time.Millisecond)
-	for n := range jobs {
-		if err := p.Schedule(t.Context(), peer.Job{ID: peer.ID(n), Due: due, Body: peer.Body(n), URL: url(n)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	select {
-	case <-all:
-	case <-time.After(3 * time.Minute):
-		t.Error("not all calls have come")
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	for n := range jobs {
-		want := 1
-		if n < refused {
-			want = 2
-		}
-		if calls[peer.ID(n)] != want {
-			t.Errorf("job %d: %d calls, want %d", n, calls[peer.ID(n)], want)
-		}
 	}
 }

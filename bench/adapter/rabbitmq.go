@@ -83,7 +83,7 @@ func (r *rabbit) dial(ctx context.Context) error {
 		if time.Now().After(end) {
 			return err
 		}
-		if err := sleepUntil(ctx, time.Now().Add(200*time.Millisecond)); err != nil {
+		if err := peer.Pause(ctx, 200*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -134,11 +134,7 @@ func (r *rabbit) publish(ctx context.Context, ch *amqp.Channel, j peer.Job) (*am
 		amqp.Publishing{DeliveryMode: amqp.Transient, Expiration: strconv.FormatInt(ttl, 10), MessageId: j.ID, Body: j.Body})
 }
 
-func (r *rabbit) Schedule(ctx context.Context, j peer.Job) error {
-	return r.ScheduleBatch(ctx, []peer.Job{j})
-}
-
-func (r *rabbit) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
+func (r *rabbit) Schedule(ctx context.Context, jobs ...peer.Job) error {
 	return r.put.with(ctx, func(ch *amqp.Channel) error {
 		confirms := make([]*amqp.DeferredConfirmation, 0, len(jobs))
 		for _, j := range jobs {
@@ -164,7 +160,7 @@ func (r *rabbit) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 	})
 }
 
-func (r *rabbit) Work(_ context.Context, handlers int, handle peer.Handle) error {
+func (r *rabbit) Work(_ context.Context, handlers int, call peer.Call) error {
 	ch, err := r.conn.Channel()
 	if err != nil {
 		return fmt.Errorf("open a channel: %w", err)
@@ -178,8 +174,10 @@ func (r *rabbit) Work(_ context.Context, handlers int, handle peer.Handle) error
 		return fmt.Errorf("consume: %w", err)
 	}
 
-	receive(r.workers, handlers, msgs, func(_ context.Context, m amqp.Delivery) error {
-		handle(m.MessageId)
+	receive(r.workers, handlers, msgs, func(ctx context.Context, m amqp.Delivery) error {
+		if err := call(ctx, peer.Job{ID: m.MessageId}); err != nil {
+			return err
+		}
 		if err := m.Ack(false); err != nil {
 			return fmt.Errorf("acknowledge: %w", err)
 		}

@@ -47,19 +47,15 @@ func (r *onRedis) Stop() error {
 type pattern struct {
 	onRedis
 	put  func(ctx context.Context, rdb *redis.Client, jobs []peer.Job) error
-	work func(ctx context.Context, p *pattern, handlers int, handle peer.Handle) error
+	work func(ctx context.Context, p *pattern, handlers int, call peer.Call) error
 }
 
-func (p *pattern) Schedule(ctx context.Context, j peer.Job) error {
-	return p.put(ctx, p.rdb, []peer.Job{j})
-}
-
-func (p *pattern) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
+func (p *pattern) Schedule(ctx context.Context, jobs ...peer.Job) error {
 	return p.put(ctx, p.rdb, jobs)
 }
 
-func (p *pattern) Work(ctx context.Context, handlers int, handle peer.Handle) error {
-	return p.work(ctx, p, handlers, handle)
+func (p *pattern) Work(ctx context.Context, handlers int, call peer.Call) error {
+	return p.work(ctx, p, handlers, call)
 }
 
 // entry describes the pattern.

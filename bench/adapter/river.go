@@ -33,21 +33,26 @@ func (riverArgs) Kind() string { return "notice" }
 type riverWorker struct {
 	river.WorkerDefaults[riverArgs]
 	call peer.Call
+	free chan struct{} // one for each call that may run
 }
 
 // Work handles one job.
 func (w *riverWorker) Work(ctx context.Context, job *river.Job[riverArgs]) error {
-	return w.call(ctx, peer.Job{ID: job.Args.ID, URL: job.Args.URL, Body: []byte(job.Args.Body)})
+	select {
+	case w.free <- struct{}{}:
+		defer func() { <-w.free }()
+		return w.call(ctx, peer.Job{ID: job.Args.ID, URL: job.Args.URL, Body: []byte(job.Args.Body)})
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
-
-func riverArgsOf(j peer.Job) riverArgs { return riverArgs{ID: j.ID, URL: j.URL, Body: string(j.Body)} }
 
 func riverEntry() peer.Entry {
 	return peer.Entry{Info: peer.Info{
 		Name: "river", Title: "River (PostgreSQL)", Version: moduleVersion("github.com/riverqueue/river"), Kind: peer.System,
 		Needs: postgresNeeds(),
-		Settings: "FetchCooldown and FetchPollInterval 10 ms, 8 workers for each handler asked for (in the callback cases they " +
-			"share so many calls at once as the others have handlers, and are no more than 1,024 or those); " + postgresSettings +
+		Settings: "FetchCooldown and FetchPollInterval 10 ms, 8 workers for each handler asked for, at most 1,024 or those, which " +
+			"share so many calls at once as the others have handlers; " + postgresSettings +
 			"; delays under 5 s, which its leader serves late, are not asked of it; JobTimeout 10 s, RescueStuckJobsAfter 15 s (default 1 h)",
 		Traits: peer.Traits{Crash: "nothing; rescued after 1 h by default", Race: "safe", Ladder: "a function a worker", Cancel: "by id"},
 		Refused: "the worker returns an error; River repeats the job after 1 s, 16 s, 81 s and so on (its default policy), 24 times, " +
@@ -85,47 +90,30 @@ func (r *rivers) Start(ctx context.Context, env peer.Env) error {
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-func (r *rivers) Schedule(ctx context.Context, j peer.Job) error {
-	_, err := r.client.Insert(ctx, riverArgsOf(j), &river.InsertOpts{ScheduledAt: j.Due})
-	return err
-}
-
-func (r *rivers) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
+func (r *rivers) Schedule(ctx context.Context, jobs ...peer.Job) (err error) {
 	params := make([]river.InsertManyParams, len(jobs))
 	for i, j := range jobs {
-		params[i] = river.InsertManyParams{Args: riverArgsOf(j),
+		params[i] = river.InsertManyParams{Args: riverArgs{ID: j.ID, URL: j.URL, Body: string(j.Body)},
 			InsertOpts: &river.InsertOpts{ScheduledAt: j.Due}}
 	}
 
-	_, err := r.client.InsertManyFast(ctx, params)
+	if len(jobs) == 1 {
+		_, err = r.client.Insert(ctx, params[0].Args, params[0].InsertOpts)
+	} else {
+		_, err = r.client.InsertManyFast(ctx, params)
+	}
+
 	return err
 }
 
-func (r *rivers) Work(_ context.Context, handlers int, handle peer.Handle) error {
-	return r.work(8*handlers, handle.Call)
-}
-
-// Call has more workers than calls at once where these are few: River asks for
+// Work has more workers than calls at once where these are few: River asks for
 // jobs once in 10 ms, and would else have less to do than it can.
-func (r *rivers) Call(_ context.Context, handlers int, call peer.Call) error {
-	free := make(chan struct{}, handlers)
-	return r.work(max(handlers, min(8*handlers, 1024)), func(ctx context.Context, j peer.Job) error {
-		select {
-		case free <- struct{}{}:
-			defer func() { <-free }()
-			return call(ctx, j)
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	})
-}
-
-func (r *rivers) work(n int, call peer.Call) error {
+func (r *rivers) Work(_ context.Context, handlers int, call peer.Call) error {
 	workers := river.NewWorkers()
-	river.AddWorker(workers, &riverWorker{call: call})
+	river.AddWorker(workers, &riverWorker{call: call, free: make(chan struct{}, handlers)})
 	c, err := river.NewClient(riverpgxv5.New(r.db), &river.Config{
 		Logger: quiet(), Workers: workers, FetchCooldown: 10 * time.Millisecond, FetchPollInterval: 10 * time.Millisecond,
-		Queues:     map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: n}},
+		Queues:     map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: max(handlers, min(8*handlers, 1024))}},
 		JobTimeout: ourTimeout, RescueStuckJobsAfter: ourTimeout + 5*time.Second,
 	})
 	if err != nil {

@@ -54,8 +54,8 @@ func addToShards(ctx context.Context, rdb *redis.Client, jobs []peer.Job) error 
 	return err
 }
 
-func pollShards(_ context.Context, p *pattern, handlers int, handle peer.Handle) error {
-	jobs := p.workers.pool(handlers, handle)
+func pollShards(_ context.Context, p *pattern, handlers int, call peer.Call) error {
+	jobs := p.workers.pool(handlers, call)
 	for n := range shardCount {
 		zset, hash := shardNames(n)
 		p.workers.poll(100*time.Millisecond, func(ctx context.Context) (int, error) {

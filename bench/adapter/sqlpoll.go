@@ -42,19 +42,19 @@ func (p *polled) Start(ctx context.Context, env peer.Env) error {
 	return nil
 }
 
-func (p *polled) Schedule(ctx context.Context, j peer.Job) error {
-	_, err := p.db.Exec(ctx, `INSERT INTO notices (id, due, body) VALUES ($1, $2, $3)`, j.ID, j.Due, string(j.Body))
-	return err
-}
+func (p *polled) Schedule(ctx context.Context, jobs ...peer.Job) (err error) {
+	if len(jobs) == 1 {
+		_, err = p.db.Exec(ctx, `INSERT INTO notices (id, due, body) VALUES ($1, $2, $3)`, jobs[0].ID, jobs[0].Due, string(jobs[0].Body))
+		return err
+	}
 
-func (p *polled) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
-	_, err := p.db.CopyFrom(ctx, pgx.Identifier{"notices"}, []string{"id", "due", "body"},
+	_, err = p.db.CopyFrom(ctx, pgx.Identifier{"notices"}, []string{"id", "due", "body"},
 		pgx.CopyFromSlice(len(jobs), func(i int) ([]any, error) { return []any{jobs[i].ID, jobs[i].Due, string(jobs[i].Body)}, nil }))
 	return err
 }
 
-func (p *polled) Work(_ context.Context, handlers int, handle peer.Handle) error {
-	jobs := p.workers.pool(handlers, handle)
+func (p *polled) Work(_ context.Context, handlers int, call peer.Call) error {
+	jobs := p.workers.pool(handlers, call)
 	p.workers.poll(time.Second, func(ctx context.Context) (int, error) { return p.take(ctx, jobs) })
 	return nil
 }

@@ -31,8 +31,8 @@ func nowMS() string { return strconv.FormatInt(time.Now().UnixMilli(), 10) }
 // zsetPoll is the first tutorial one finds: each second, read the due members
 // and ZREM them one by one; who removed it handles it.
 func zsetPoll() peer.Entry {
-	work := func(_ context.Context, p *pattern, handlers int, handle peer.Handle) error {
-		jobs := p.workers.pool(handlers, handle)
+	work := func(_ context.Context, p *pattern, handlers int, call peer.Call) error {
+		jobs := p.workers.pool(handlers, call)
 		p.workers.poll(time.Second, func(ctx context.Context) (int, error) {
 			due, err := p.rdb.ZRangeArgs(ctx, redis.ZRangeArgs{Key: zsetKey, Start: "-inf", Stop: nowMS(), ByScore: true, Count: page}).Result()
 			if err != nil {
@@ -81,8 +81,8 @@ return due`)
 
 // zsetLua is that pattern grown up: read and remove in one script, each 10 ms.
 func zsetLua() peer.Entry {
-	work := func(_ context.Context, p *pattern, handlers int, handle peer.Handle) error {
-		jobs := p.workers.pool(handlers, handle)
+	work := func(_ context.Context, p *pattern, handlers int, call peer.Call) error {
+		jobs := p.workers.pool(handlers, call)
 		p.workers.poll(10*time.Millisecond, func(ctx context.Context) (int, error) {
 			due, err := popScript.Run(ctx, p.rdb, []string{zsetKey}, nowMS(), page).StringSlice()
 			if err != nil {
@@ -105,18 +105,17 @@ return #due`)
 
 // zsetCarry moves the due to a list, from which consumers pop.
 func zsetCarry() peer.Entry {
-	work := func(_ context.Context, p *pattern, handlers int, handle peer.Handle) error {
+	work := func(_ context.Context, p *pattern, handlers int, call peer.Call) error {
 		p.workers.poll(time.Second, func(ctx context.Context) (int, error) {
 			return carryScript.Run(ctx, p.rdb, []string{zsetKey, readyKey}, nowMS(), page).Int()
 		})
-		p.popEach(handlers, func(_ context.Context, m string) error {
+		p.popEach(handlers, func(ctx context.Context, m string) error {
 			id, err := unpack([]byte(m))
 			if err != nil {
 				return err
 			}
 
-			handle(id)
-			return nil
+			return call(ctx, peer.Job{ID: id})
 		})
 		return nil
 	}

@@ -3,7 +3,6 @@ package harness
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -30,12 +29,12 @@ func callbackCases(size Size) []Case {
 				"delivers by itself. The rate is counted at the receiver, by the time since the due instant, and again since the first "+
 				"call, because some hand out late that count in whole seconds.", thousands(size.Calls), drainHandlers),
 			Columns: append(callbackColumns, callbackCosts...), Counts: true, Refusals: true,
-			Only: described, Handlers: drainHandlers,
-			Run: func(ctx context.Context, b *Bench) (Values, error) { return callbackCase(ctx, b, 0) }},
+			Only: described, Env: peer.Env{Handlers: drainHandlers},
+			Run: callbackCase(0)},
 		{Name: "callbacks-5ms", Title: "HTTP callbacks to a receiver that takes 5 ms",
 			What:    "The same, with a receiver that works for 5 ms before it answers: the processors have time to spare.",
-			Columns: callbackColumns, Counts: true, Only: described, Handlers: drainHandlers,
-			Run: func(ctx context.Context, b *Bench) (Values, error) { return callbackCase(ctx, b, 5*time.Millisecond) }},
+			Columns: callbackColumns, Counts: true, Only: described, Env: peer.Env{Handlers: drainHandlers},
+			Run: callbackCase(5 * time.Millisecond)},
 		{Name: "callbacks-fleet", Title: "HTTP callbacks to many receivers, some of them slow",
 			What: fmt.Sprintf("%d receivers on separate ports that take from 1 to %d ms, rising with their number; "+
 				"each job brings its receiver's URL; %s jobs a second at random whole ms for %s, %s calls in flight at most. "+
@@ -51,7 +50,7 @@ func callbackCases(size Size) []Case {
 				{"in_flight_even", "in flight, none slow"}, {"kb", "kB a call in flight"},
 				{"cpu_redis", "servers, CPU µs/call"}, {"cpu_service", "worker or service, CPU µs/call"},
 				{"cpu_own", "receivers, CPU µs/call"}},
-			Counts: true, Only: described, URLs: true, Handlers: size.InFlight, Run: receiversCase},
+			Counts: true, Only: described, Env: peer.Env{URLs: true, Handlers: size.InFlight}, Run: receiversCase},
 	}
 }
 
@@ -80,83 +79,48 @@ func Bare(ctx context.Context, spec BareSpec) (float64, error) {
 
 // bareProcess runs Bare in a separate process, like the service. It returns the rate, and the processor time
 // of both ends per call.
-func bareProcess(ctx context.Context, b *Bench, takes time.Duration) (rate, cpu float64, err error) {
-	r, err := server.Receive(func(string) {
-		if takes > 0 {
-			time.Sleep(takes)
-		}
-	})
-	if err != nil {
-		return 0, 0, err
-	}
-
+func bareProcess(ctx context.Context, b *Bench, takes time.Duration) (rate, cpu float64) {
+	r := must(server.Receive(taking(takes, func(string) {})))
 	defer r.Stop()
-	before, err := server.OwnCPU()
-	if err != nil {
-		return 0, 0, err
-	}
+	before := must(server.OwnCPU())
+	cmd := must(selfCommand(ctx, b.Self, "bare", BareSpec{URL: r.URL, Calls: b.Size.Calls, Callers: b.Env.Handlers}))
+	out := must(cmd.Output())
+	check(json.Unmarshal(out, &rate))
+	spent := must(server.OwnCPU()) - before + cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	return rate, float64(spent.Microseconds()) / float64(b.Size.Calls)
+}
 
-	cmd, err := selfCommand(ctx, b.Self, "bare", BareSpec{URL: r.URL, Calls: b.Size.Calls, Callers: b.Env.Handlers})
-	if err != nil {
-		return 0, 0, err
+// taking returns a handler that works for a while after handle.
+func taking(d time.Duration, handle peer.Handle) peer.Handle {
+	return func(id string) {
+		handle(id)
+		time.Sleep(d)
 	}
-
-	out, err := cmd.Output()
-	if err != nil {
-		return 0, 0, fmt.Errorf("bare loop: %w", err)
-	}
-
-	after, err := server.OwnCPU()
-	if err != nil {
-		return 0, 0, err
-	}
-	if err := json.Unmarshal(out, &rate); err != nil {
-		return 0, 0, fmt.Errorf("bare loop: %w", err)
-	}
-
-	spent := after - before + cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	return rate, float64(spent.Microseconds()) / float64(b.Size.Calls), nil
 }
 
 // callbackCase drains jobs into an HTTP receiver that takes a while for each. It compares the rate with the
 // bare loop before and after.
-func callbackCase(ctx context.Context, b *Bench, takes time.Duration) (_ Values, err error) {
-	before, cpuBefore, err := bareProcess(ctx, b, takes)
-	if err != nil {
-		return nil, err
-	}
-
-	with := *b
-	with.Size.Drain, with.Size.DrainMax = b.Size.Calls, max(b.Size.DrainMax, time.Minute)
-	var receiver *server.Receiver
-	var worker *child
-	v, err := drainCase(ctx, &with, func(handle peer.Handle) (err error) {
-		slow := peer.Handle(func(id string) {
-			handle(id)
-			if takes > 0 {
-				time.Sleep(takes)
+func callbackCase(takes time.Duration) func(context.Context, *Bench) Values {
+	return func(ctx context.Context, b *Bench) Values {
+		before, cpuBefore := bareProcess(ctx, b, takes)
+		with := *b
+		with.Size.Drain, with.Size.DrainMax = b.Size.Calls, max(b.Size.DrainMax, time.Minute)
+		var worker *child
+		v := drainCase(ctx, &with, func(handle peer.Handle) {
+			handle = taking(takes, handle)
+			if overHTTP(b.Info) { // it delivers by itself, to a receiver that it knows
+				b.work(ctx, handle)
+				return
 			}
+
+			receiver := must(server.Receive(handle))
+			b.cleanup(receiver.Stop)
+			worker = startCalling(ctx, &with, receiver.URL)
 		})
-		if _, ok := b.Peer.(peer.Caller); !ok { // it delivers by itself, to a receiver that it knows
-			return b.Peer.Work(ctx, b.Env.Handlers, slow)
-		}
-		if receiver, err = server.Receive(slow); err != nil {
-			return err
-		}
-
-		worker, err = startCalling(ctx, &with, receiver.URL)
-		return err
-	})
-	if err := errors.Join(err, worker.stop(), receiver.Stop()); err != nil {
-		return nil, err
+		worker.stop()
+		after, cpuAfter := bareProcess(ctx, b, takes)
+		v["bare"], v["cpu_bare"] = (before+after)/2, (cpuBefore+cpuAfter)/2
+		v["percent"] = 100 * v["rate"] / v["bare"]
+		return v
 	}
-
-	after, cpuAfter, err := bareProcess(ctx, b, takes)
-	if err != nil {
-		return nil, err
-	}
-
-	v["bare"], v["cpu_bare"] = (before+after)/2, (cpuBefore+cpuAfter)/2
-	v["percent"] = 100 * v["rate"] / v["bare"]
-	return v, nil
 }

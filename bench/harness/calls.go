@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os/exec"
 	"time"
 
 	"notifier/bench/peer"
@@ -53,22 +54,18 @@ func post(ctx context.Context, client *http.Client, url string, j peer.Job) erro
 	return nil
 }
 
-// Call is the body of that process. It attaches to a running server and delivers due jobs, until in is
+// Call is the body of a worker's process. It attaches to a running server and delivers due jobs, until in is
 // closed.
-func Call(ctx context.Context, spec WorkSpec, entry peer.Entry, in io.Reader, out io.Writer) (err error) {
-	c, ok := entry.New().(peer.Caller)
-	if !ok {
-		return fmt.Errorf("%s has no way to report a failed job", spec.Peer)
-	}
-
-	defer func() { err = errors.Join(err, c.Stop()) }()
-	if err := c.Start(ctx, spec.Env); err != nil {
+func Call(ctx context.Context, spec CallSpec, entry peer.Entry, in io.Reader, out io.Writer) (err error) {
+	p := entry.New()
+	defer func() { err = errors.Join(err, p.Stop()) }()
+	if err := p.Start(ctx, spec.Env); err != nil {
 		return fmt.Errorf("attach: %w", err)
 	}
 
 	client := newClient(spec.Env.Handlers, callTimeout)
 	defer client.CloseIdleConnections()
-	err = c.Call(ctx, spec.Env.Handlers, func(ctx context.Context, j peer.Job) error {
+	err = p.Work(ctx, spec.Env.Handlers, func(ctx context.Context, j peer.Job) error {
 		err := post(ctx, client, cmp.Or(j.URL, spec.URL), j)
 		if err != nil {
 			slog.Warn("a call failed", "id", j.ID, "error", err) // the job is missing, or retried
@@ -87,36 +84,48 @@ func Call(ctx context.Context, spec WorkSpec, entry peer.Entry, in io.Reader, ou
 	return err
 }
 
-// startCalling starts the process of a worker and waits until it is ready. A peer that delivers by itself has none.
-func startCalling(ctx context.Context, b *Bench, url string) (*child, error) {
-	if _, ok := b.Peer.(peer.Caller); !ok {
-		return nil, nil
-	}
-
-	c, err := startChild(ctx, b, "call", url)
-	if err != nil {
-		return nil, err
-	}
-	if line, err := bufio.NewReader(c.out).ReadString('\n'); line != callReady+"\n" {
-		return nil, errors.Join(fmt.Errorf("the worker said %q at its start", line), err, c.stop())
-	}
-
-	b.worker = c.cmd.Process.Pid
-	return c, nil
+// child is the process of a peer's worker.
+type child struct {
+	cmd *exec.Cmd
+	in  io.Closer
 }
 
-// stop lets the worker end, and kills it after a while. Its unfinished jobs have been counted.
-func (c *child) stop() error {
-	if c == nil {
+// startCalling starts the process of a worker on the peer's server, and waits until it is ready. A peer that delivers by
+// itself has none.
+func startCalling(ctx context.Context, b *Bench, url string) *child {
+	if overHTTP(b.Info) {
 		return nil
 	}
 
-	kill := time.AfterFunc(10*time.Second, func() { _ = c.cmd.Process.Kill() }) // it may have ended already
-	defer kill.Stop()
-	if err := c.in.Close(); err != nil {
-		return fmt.Errorf("end the worker: %w", err)
+	env := b.Env
+	env.Dir, env.Attach = b.dir("call"), b.Peer.Addr()
+	cmd := must(selfCommand(ctx, b.Self, "call", CallSpec{Peer: b.Info.Name, Env: env, URL: url}))
+	out := must(cmd.StdoutPipe())
+	c := &child{cmd, must(cmd.StdinPipe())}
+	check(cmd.Start())
+	b.cleanup(func() error { c.stop(); return nil })
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != callReady+"\n" {
+		check(errors.Join(fmt.Errorf("the worker said %q at its start", line), err))
 	}
 
+	b.worker = cmd.Process.Pid
+	return c
+}
+
+// stop lets the worker end, and kills it after a while. Its unfinished jobs have been counted. It may have ended already.
+func (c *child) stop() {
+	if c == nil {
+		return
+	}
+
+	kill := time.AfterFunc(10*time.Second, func() { _ = c.cmd.Process.Kill() })
+	defer kill.Stop()
+	_ = c.in.Close()
 	_ = c.cmd.Wait() // its exit status is not measured; its messages are on stderr
-	return nil
+}
+
+// kill ends the worker with SIGKILL.
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill()
+	_ = c.cmd.Wait() // the error is "signal: killed"
 }

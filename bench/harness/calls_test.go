@@ -1,12 +1,10 @@
 package harness
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -66,20 +64,14 @@ func (c *counter) serve(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusNotFound)
 }
 
-func (c *counter) Schedule(_ context.Context, j peer.Job) error {
+func (c *counter) Schedule(_ context.Context, jobs ...peer.Job) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.jobs = append(c.jobs, j)
+	c.jobs = append(c.jobs, jobs...)
 	return nil
 }
 
-func (*counter) ScheduleBatch(context.Context, []peer.Job) error { return peer.ErrNoBatch }
-
-func (c *counter) Work(ctx context.Context, handlers int, handle peer.Handle) error {
-	return c.Call(ctx, handlers, handle.Call)
-}
-
-func (c *counter) Call(_ context.Context, handlers int, call peer.Call) error {
+func (c *counter) Work(_ context.Context, handlers int, call peer.Call) error {
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop = stop
 	for range handlers {
@@ -137,7 +129,7 @@ func TestCallbackCasesMeasureAWorkerOfAnotherProcess(t *testing.T) {
 				t.Fatal(err)
 			}
 			jobs := 40.0
-			if c.URLs {
+			if c.Env.URLs {
 				jobs = 4 * 60
 			}
 			for name, want := range map[string]float64{"jobs": jobs, "early": 0, "missing": 0, "doubled": 0} {
@@ -171,24 +163,17 @@ func TestCallbackWithErrorStatusIsAnError(t *testing.T) {
 	}
 }
 
-func TestPeerWithoutRefusalsIsRefused(t *testing.T) {
-	e := peer.Entry{New: func() peer.Peer { return &collector{} }}
-	if err := Call(t.Context(), WorkSpec{Peer: "deaf"}, e, &bytes.Buffer{}, io.Discard); err == nil {
-		t.Error("it was started")
-	}
-}
-
 func TestSlowReceiversAnswerFastUntilSwitched(t *testing.T) {
 	takes, fast := rising(200)
-	rs, err := startReceivers(takes, fast, func(string) {})
+	b := &Bench{ends: new([]func() error)}
+	rs := startReceivers(b, takes, fast, func(string) {})
 	t.Cleanup(func() {
-		if err := rs.stop(); err != nil {
-			t.Error(err)
+		for _, end := range *b.ends {
+			if err := end(); err != nil {
+				t.Error(err)
+			}
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if rs.fast != 20 || rs.time(0) != fastestReceiver || rs.time(199) > fastReceiver {
 		t.Errorf("%d are fast; none slow: %s to %s", rs.fast, rs.time(0), rs.time(199))
 	}

@@ -1,10 +1,12 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"notifier/bench/peer"
 )
@@ -21,7 +23,7 @@ type Spec struct {
 }
 
 // Measure runs one cell in this process.
-func Measure(ctx context.Context, spec Spec, entry peer.Entry) (v Values, err error) {
+func Measure(ctx context.Context, spec Spec, entry peer.Entry) (Values, error) {
 	c, err := CaseNamed(spec.Size, spec.Case)
 	if err != nil {
 		return nil, err
@@ -32,15 +34,25 @@ func Measure(ctx context.Context, spec Spec, entry peer.Entry) (v Values, err er
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
 
-	b := &Bench{Peer: entry.New(), Info: entry.Info, Size: spec.Size, New: entry.New, Self: self,
-		Env: peer.Env{Dir: spec.Dir, Bin: spec.Bin, NoEvents: c.NoEvents, URLs: c.URLs, Log: c.Log, Handlers: c.Handlers, PerHost: c.PerHost,
-			Routes: c.Routes, Order: c.Order, Program: spec.Program}}
-	defer func() { err = errors.Join(err, b.Peer.Stop()) }()
+	b := &Bench{Peer: entry.New(), Info: entry.Info, Size: spec.Size, New: entry.New, Self: self, ends: new([]func() error), Env: c.Env}
+	b.Env.Dir, b.Env.Bin, b.Env.Program, b.Env.Handlers = spec.Dir, spec.Bin, spec.Program, cmp.Or(c.Env.Handlers, lateHandlers)
+	b.cleanup(b.Peer.Stop)
 	if err := b.Peer.Start(ctx, b.Env); err != nil {
-		return nil, fmt.Errorf("start %s: %w", spec.Peer, err)
+		return nil, errors.Join(fmt.Errorf("start %s: %w", spec.Peer, err), b.Peer.Stop())
 	}
 
-	return c.Run(ctx, b)
+	return b.run(ctx, c)
+}
+
+// run runs a case, and then calls its cleanups.
+func (b *Bench) run(ctx context.Context, c Case) (v Values, err error) {
+	defer func() {
+		for _, end := range slices.Backward(*b.ends) {
+			err = errors.Join(err, end())
+		}
+	}()
+	defer failed(&err)
+	return c.Run(ctx, b), nil
 }
 
 // CaseNamed is a case by its name.

@@ -2,9 +2,7 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -34,20 +32,15 @@ func coresCaseOf(size Size) Case {
 		Columns: slices.Concat(by([]Column{{"rate", "callbacks/s"}, {"cpu_service", "service, CPU µs/call"},
 			{"cpu_redis", "Redis, CPU µs/call"}, {"locks", "waiting for locks, %"}}, []int{1, 2}, ""),
 			by([]Column{{"projected", "projected/s"}}, projectedCores, "")),
-		Counts: true, Only: overHTTP, Handlers: drainHandlers, Run: coresCase}
+		Counts: true, Only: overHTTP, Env: peer.Env{Handlers: drainHandlers}, Run: coresCase}
 }
 
 // coresCase measures separate services, because the service of the case's start has all cores.
-func coresCase(ctx context.Context, b *Bench) (Values, error) {
+func coresCase(ctx context.Context, b *Bench) Values {
 	v := Values{}
 	for _, n := range coreCounts {
-		w, err := withCores(ctx, b, n)
-		if err != nil {
-			return nil, err
-		}
-
+		w := withCores(ctx, b, n)
 		v.addCounts(w)
-
 		for _, name := range []string{"rate", "cpu_service", "cpu_redis", "locks"} {
 			v[fmt.Sprintf("%s_%d", name, n)] += w[name] / 2
 		}
@@ -57,7 +50,7 @@ func coresCase(ctx context.Context, b *Bench) (Values, error) {
 		v[fmt.Sprintf("projected_%d", n)] = projected(v, n)
 	}
 
-	return v, nil
+	return v
 }
 
 // projected is how many calls a second n cores of the service's own allow.
@@ -71,47 +64,27 @@ func projected(v Values, n int) float64 {
 }
 
 // withCores drains calls by a service that may use n cores.
-func withCores(ctx context.Context, b *Bench, n int) (v Values, err error) {
-	dir, err := os.MkdirTemp(b.Env.Dir, "cores")
-	if err != nil {
-		return nil, fmt.Errorf("make a scratch directory: %w", err)
-	}
-
+func withCores(ctx context.Context, b *Bench, n int) Values {
 	p := b.New()
 	c, ok := p.(Contender)
 	if !ok {
-		return nil, fmt.Errorf("%s does not report its waits for locks", b.Info.Name)
+		check(fmt.Errorf("%s does not report its waits for locks", b.Info.Name))
 	}
 
 	with := *b
-	with.Peer, with.Env.Dir, with.Env.Cores = p, dir, n
+	with.Peer, with.Env.Dir, with.Env.Cores = p, b.dir("cores"), n
 	with.Size.Drain, with.Size.DrainMax = b.Size.Calls, max(b.Size.DrainMax, time.Minute)
-	defer func() { err = errors.Join(err, p.Stop()) }()
-	if err := p.Start(ctx, with.Env); err != nil {
-		return nil, fmt.Errorf("start %s with %d cores: %w", b.Info.Name, n, err)
-	}
-
+	defer func() { check(p.Stop()) }()
+	check(p.Start(ctx, with.Env))
 	var before time.Duration
-	if v, err = drainCase(ctx, &with, func(handle peer.Handle) (err error) {
-		if err := p.Work(ctx, with.Env.Handlers, handle); err != nil {
-			return err
-		}
-
-		before, err = c.LockWait(ctx)
-		return err
-	}); err != nil {
-		return nil, err
-	}
-
-	after, err := c.LockWait(ctx)
-	if err != nil {
-		return nil, err
-	}
-
+	v := drainCase(ctx, &with, func(handle peer.Handle) {
+		with.work(ctx, handle)
+		before = must(c.LockWait(ctx))
+	})
 	if v["rate"] > 0 {
 		took := (v["jobs"] - v["missing"]) / v["rate"] * drainHandlers // seconds of all that were under way
-		v["locks"] = 100 * (after - before).Seconds() / took
+		v["locks"] = 100 * (must(c.LockWait(ctx)) - before).Seconds() / took
 	}
 
-	return v, nil
+	return v
 }

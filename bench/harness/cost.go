@@ -17,38 +17,21 @@ type spent struct {
 	at      time.Time
 }
 
-func spentSoFar(ctx context.Context, b *Bench) (s spent, err error) {
-	if s.usage, err = b.Peer.Usage(ctx); err != nil {
-		return s, err
-	}
-
+func spentSoFar(ctx context.Context, b *Bench) spent {
+	s := spent{usage: b.usage(ctx)}
 	if b.worker != 0 {
 		s.usage.PIDs = append(s.usage.PIDs, b.worker)
 	}
 
-	s.servers = make([]time.Duration, len(s.usage.PIDs))
-	for i, pid := range s.usage.PIDs {
-		if s.servers[i], err = server.CPU(pid); err != nil {
-			return s, err
-		}
-	}
-
-	s.own, err = server.OwnCPU()
-	s.at = time.Now()
-	return s, err
+	s.servers, s.own, s.at = must(server.CPU(s.usage.PIDs...)), must(server.OwnCPU()), time.Now()
+	return s
 }
 
 // cost reads the processor times and the usage before and after do.
-func cost(ctx context.Context, b *Bench, do func() error) (before, after spent, err error) {
-	if before, err = spentSoFar(ctx, b); err != nil {
-		return before, after, err
-	}
-	if err = do(); err != nil {
-		return before, after, err
-	}
-
-	after, err = spentSoFar(ctx, b)
-	return before, after, err
+func cost(ctx context.Context, b *Bench, do func() error) (before, after spent) {
+	before = spentSoFar(ctx, b)
+	check(do())
+	return before, spentSoFar(ctx, b)
 }
 
 func (s spent) all() (sum time.Duration) {

@@ -142,7 +142,7 @@ func wakes(ctx context.Context, redis *server.Process, n int, every time.Duratio
 	}
 
 	slices.Sort(took)
-	return Wake{took[0], sum / float64(n), Quantile(took, 0.99), float64((after - before).Microseconds()) / float64(2*n)}, nil
+	return Wake{took[0], sum / float64(n), Quantile(took, 0.99), float64((after[0] - before[0]).Microseconds()) / float64(2*n)}, nil
 }
 
 // setRate reads the rate from what redis-benchmark --csv prints.

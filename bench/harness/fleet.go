@@ -27,73 +27,41 @@ func fleetCaseOf(size Size) Case {
 		"1,000 jobs a second at random whole ms for %s each, among %s others due in a day; measurements of one number are taken together. "+
 		"The receiver is another process. A round trip is a read of Redis from a connection; commands include those inside scripts; asked "+
 		"for in vain are claims that another instance had or that were stale.", numbers, size.Window, thousands(size.Pending)),
-		Counts: true, Only: overHTTP, Handlers: lateHandlers, Run: fleetCase}
+		Counts: true, Only: overHTTP, Run: fleetCase}
 	sizes := slices.Compact(slices.Sorted(slices.Values(size.Fleet)))
 	c.Columns = append(by(fleetFigures, sizes, ""), Column{"vain", "asked for in vain/job, 8"})
 	return c
 }
 
-func asFleet(b *Bench) (Fleet, error) {
+func asFleet(b *Bench) Fleet {
 	f, ok := b.Peer.(Fleet)
 	if !ok {
-		return nil, fmt.Errorf("%s has no service of several processes", b.Info.Name)
+		check(fmt.Errorf("%s has no service of several processes", b.Info.Name))
 	}
 
-	return f, nil
+	return f
 }
 
-func fleetCase(ctx context.Context, b *Bench) (Values, error) {
-	f, err := asFleet(b)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := fill(ctx, b.Peer, b.Info, b.Size.Pending); err != nil {
-		return nil, err
-	}
-
+func fleetCase(ctx context.Context, b *Bench) Values {
+	f := asFleet(b)
+	b.fill(ctx, b.Size.Pending)
 	p := newPhases(int(fleetRate*b.Size.Window.Seconds()), len(b.Size.Fleet))
-	if err := b.Peer.Work(ctx, b.Env.Handlers, p.handle); err != nil {
-		return nil, err
-	}
-
+	b.work(ctx, p.handle)
 	measured := make([]Values, len(b.Size.Fleet))
 	for phase, n := range b.Size.Fleet {
-		if err := f.Resize(ctx, n); err != nil {
-			return nil, err
-		}
-
-		before, err := f.InVain(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if measured[phase], err = p.measure(ctx, b, phase, p.per, 10*slowest); err != nil {
-			return nil, err
-		}
-
-		after, err := f.InVain(ctx)
-		if err != nil {
-			return nil, err
-		}
-
-		measured[phase]["vain"] = float64(after-before) / float64(p.per)
+		check(f.Resize(ctx, n))
+		before := must(f.InVain(ctx))
+		measured[phase] = p.measure(ctx, b, phase, p.per, 10*slowest)
+		measured[phase]["vain"] = float64(must(f.InVain(ctx))-before) / float64(p.per)
 	}
 
-	return fleetValues(b.Size.Fleet, measured), nil
+	return fleetValues(b.Size.Fleet, measured)
 }
 
 // idleFleetCase measures eight instances that have nothing to do.
-func idleFleetCase(ctx context.Context, b *Bench) (Values, error) {
-	f, err := asFleet(b)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := fill(ctx, b.Peer, b.Info, 1000); err != nil {
-		return nil, err
-	}
-	if err := f.Resize(ctx, 8); err != nil {
-		return nil, err
-	}
-
+func idleFleetCase(ctx context.Context, b *Bench) Values {
+	b.fill(ctx, 1000)
+	check(asFleet(b).Resize(ctx, 8))
 	return idleFor(ctx, b)
 }
 

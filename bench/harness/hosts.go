@@ -2,7 +2,6 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -33,13 +32,13 @@ func hostCases(size Size) []Case {
 			Columns: []Column{{"rate", "callbacks/s"}, {"p50_ms", "p50 ms"}, {"p99_ms", "p99 ms"},
 				{"in_flight", "in flight"}, {"cpu_redis", "servers, CPU µs/call"}, {"cpu_service", "service, CPU µs/call"},
 				{"cpu_own", "receivers, CPU µs/call"}},
-			Counts: true, Only: overHTTP, URLs: true, Handlers: hostsInFlight, Run: hostsCase},
+			Counts: true, Only: overHTTP, Env: peer.Env{URLs: true, Handlers: hostsInFlight}, Run: hostsCase},
 		{Name: "callbacks-slots", Title: "HTTP callbacks to one slow receiver",
 			What: fmt.Sprintf("%s jobs due at one ms for one receiver that takes %d ms and gets %d calls at once, of %d that the route may make. "+
 				"Used is the time that its calls take in rounds of %d, by the time from the due instant to the end of the last.",
 				thousands(slowHostJobs(size)), slowHostTakes.Milliseconds(), slowHostSlots, drainHandlers, slowHostSlots),
 			Columns: []Column{{"rate", "callbacks/s"}, {"percent", "used, %"}},
-			Counts:  true, Only: overHTTP, Handlers: drainHandlers, PerHost: slowHostSlots, Run: slowHostCase},
+			Counts:  true, Only: overHTTP, Env: peer.Env{Handlers: drainHandlers, PerHost: slowHostSlots}, Run: slowHostCase},
 	}
 }
 
@@ -51,47 +50,27 @@ func HostsOffered(size Size) int { return manyHosts(size) * hostRate }
 // slowHostJobs is so many that a receiver with all its slots used takes four windows.
 func slowHostJobs(size Size) int { return slowHostSlots * int(4*size.Window/slowHostTakes) }
 
-func hostsCase(ctx context.Context, b *Bench) (_ Values, err error) {
+func hostsCase(ctx context.Context, b *Bench) Values {
 	n := manyHosts(b.Size)
 	per := int(float64(n*hostRate) * b.Size.Window.Seconds())
 	p := newPhases(per, 2)
-	rs, err := startReceivers(slices.Repeat([]time.Duration{hostTakes}, n), n, p.handle)
-	defer func() { err = errors.Join(err, rs.stop()) }()
-	if err != nil {
-		return nil, err
-	}
-
-	c := &calls{b: b, p: p, rs: rs, speed: 10 * slowest}
-	warm, err := c.measure(ctx, 0, min(per, 4*warmJobs))
-	if err != nil {
-		return nil, err
-	}
-
-	v, err := c.measure(ctx, 1, per)
-	if err != nil {
-		return nil, err
-	}
-
+	c := &calls{b: b, p: p, rs: startReceivers(b, slices.Repeat([]time.Duration{hostTakes}, n), n, p.handle), speed: 10 * slowest}
+	warm := c.measure(ctx, 0, min(per, 4*warmJobs))
+	v := c.measure(ctx, 1, per)
 	v.addCounts(warm)
 	v["p50_ms"], v["p99_ms"] = v["fast_p50_ms"], v["fast_p99_ms"]
-	return v, nil
+	return v
 }
 
-func slowHostCase(ctx context.Context, b *Bench) (Values, error) {
+func slowHostCase(ctx context.Context, b *Bench) Values {
 	with, n := *b, slowHostJobs(b.Size)
 	least := time.Duration(n/slowHostSlots) * slowHostTakes
 	with.Size.Drain, with.Size.DrainMax = n, b.Size.DrainMax+3*least
-	v, err := drainCase(ctx, &with, func(handle peer.Handle) error {
-		return b.Peer.Work(ctx, b.Env.Handlers, func(id string) {
-			handle(id)
-			time.Sleep(slowHostTakes)
-		})
-	})
-	if err != nil || v["rate"] == 0 {
-		return v, err
+	v := drainCase(ctx, &with, func(handle peer.Handle) { b.work(ctx, taking(slowHostTakes, handle)) })
+	if v["rate"] > 0 {
+		last := v["jobs"] / v["rate"] // seconds from the due instant to the start of the last call
+		v["percent"] = 100 * least.Seconds() / (last + slowHostTakes.Seconds())
 	}
 
-	last := v["jobs"] / v["rate"] // seconds from the due instant to the start of the last call
-	v["percent"] = 100 * least.Seconds() / (last + slowHostTakes.Seconds())
-	return v, nil
+	return v
 }

@@ -34,7 +34,7 @@ const (
 // schedule gives all jobs to the peer: many a call where it has such a call.
 func schedule(ctx context.Context, p peer.Peer, info peer.Info, jobs func(n int) peer.Job, from, to int) error {
 	return spread(ctx, callersOf(info.Batch), from, to, max(info.Batch, 1), func(ctx context.Context, a, b int) error {
-		return scheduleOnce(ctx, p, info.Batch > 0, a, b, jobs)
+		return scheduleOnce(ctx, p, a, b, jobs)
 	})
 }
 
@@ -45,18 +45,14 @@ func callersOf(batch int) int {
 	return singleCallers
 }
 
-// scheduleOnce makes one call of a producer: with the job number a, or a batch of those from a to below b.
-func scheduleOnce(ctx context.Context, p peer.Peer, batch bool, a, b int, job func(int) peer.Job) error {
-	if !batch {
-		return p.Schedule(ctx, job(a))
-	}
-
+// scheduleOnce makes one call of a producer, with the jobs from number a to below b.
+func scheduleOnce(ctx context.Context, p peer.Peer, a, b int, job func(int) peer.Job) error {
 	jobs := make([]peer.Job, 0, b-a)
 	for n := a; n < b; n++ {
 		jobs = append(jobs, job(n))
 	}
 
-	return p.ScheduleBatch(ctx, jobs)
+	return p.Schedule(ctx, jobs...)
 }
 
 // spread calls fn for [from,to) in steps from several goroutines. After an error it cancels the other calls, but not after
@@ -106,11 +102,7 @@ func farJob(start time.Time) func(n int) peer.Job {
 // fillFrom is the first number of a far job: no recorder knows it.
 const fillFrom = 1_000_000_000
 
-// fill gives the peer n jobs that are due in a day and returns their rate.
-func fill(ctx context.Context, p peer.Peer, info peer.Info, n int) (float64, error) {
-	return fillAt(ctx, p, info, fillFrom, n)
-}
-
+// fillAt gives the peer n jobs that are due in a day, numbered from from, and returns their rate.
 func fillAt(ctx context.Context, p peer.Peer, info peer.Info, from, n int) (float64, error) {
 	start := time.Now()
 	if err := schedule(ctx, p, info, farJob(start), from, from+n); err != nil {
@@ -130,7 +122,7 @@ func produce(ctx context.Context, p peer.Peer, d time.Duration, batch int) (n in
 		if !time.Now().Before(end) {
 			return io.EOF
 		}
-		if err := scheduleOnce(ctx, p, batch > 0, a, b, job); err != nil {
+		if err := scheduleOnce(ctx, p, a, b, job); err != nil {
 			return err
 		}
 

@@ -2,9 +2,9 @@ package harness
 
 import (
 	"fmt"
-	"os"
 	"runtime"
-	"strings"
+
+	"github.com/prometheus/procfs"
 
 	"notifier/bench/server"
 )
@@ -28,28 +28,25 @@ func ThisMachine() Machine {
 		"beanstalkd": server.Version("beanstalkd", "-v"),
 		"rabbitmq":   server.PackageVersion("rabbitmq-server"),
 	}}
-	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(b)) {
-			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-				m.CPU = strings.TrimSpace(value)
-				break
-			}
-		}
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return m
 	}
 
-	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
-		var kb float64
-		if _, err := fmt.Sscanf(string(b), "MemTotal: %f kB", &kb); err == nil {
-			m.MemoryGB = kb / 1024 / 1024
-		}
+	if cpus, err := fs.CPUInfo(); err == nil && len(cpus) > 0 {
+		m.CPU = cpus[0].ModelName
 	}
 
-	if b, err := os.ReadFile("/proc/loadavg"); err == nil {
-		m.Load, _, _ = strings.Cut(string(b), " ")
+	if mem, err := fs.Meminfo(); err == nil {
+		m.MemoryGB = float64(*mem.MemTotal) / 1024 / 1024
 	}
 
-	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
-		m.Kernel = "Linux " + strings.TrimSpace(string(b))
+	if load, err := fs.LoadAvg(); err == nil {
+		m.Load = fmt.Sprintf("%.2f", load.Load1)
+	}
+
+	if kernel, err := fs.SysctlStrings("kernel.osrelease"); err == nil {
+		m.Kernel = "Linux " + kernel[0]
 	}
 
 	return m

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -43,10 +44,8 @@ func ComparePairs(ctx context.Context, size Size, oldPath, newPath string, n int
 	save func(*Comparison) error,
 ) (*Comparison, error) {
 	r := &Comparison{Started: time.Now().UTC(), Commit: Revision(ctx), Machine: ThisMachine(), Size: size}
-	for path, p := range map[string]*Program{oldPath: &r.Old, newPath: &r.New} {
-		if err := p.read(ctx, path); err != nil {
-			return nil, err
-		}
+	if err := errors.Join(r.Old.read(ctx, oldPath), r.New.read(ctx, newPath)); err != nil {
+		return nil, err
 	}
 
 	scratch, err := makeScratch()

@@ -43,7 +43,7 @@ type phase struct {
 }
 
 // schedule schedules the jobs of a phase, due at random in the window from its start.
-func (p *phases) schedule(ctx context.Context, b *Bench, ph phase) (*Recorder, error) {
+func (p *phases) schedule(ctx context.Context, b *Bench, ph phase) *Recorder {
 	r := NewRecorder(randomDue(ph.start, b.Size.Window, ph.jobs))
 	p.recorders[ph.number].Store(r)
 	job := func(n int) peer.Job {
@@ -51,34 +51,23 @@ func (p *phases) schedule(ctx context.Context, b *Bench, ph phase) (*Recorder, e
 		return peer.Job{ID: peer.ID(id), Due: r.due[n], Body: peer.Body(id), URL: ph.url(n)}
 	}
 
-	return r, inTime(ctx, b, ph.jobs, ph.start, job)
+	inTime(ctx, b, ph.jobs, ph.start, job)
+	return r
 }
 
 // measure runs one phase: it schedules the jobs and waits until they were handled. It returns their lateness and the
 // resources that the servers used, from the first due time until half a second after the last handler.
-func (p *phases) measure(ctx context.Context, b *Bench, number, jobs int, rate float64) (Values, error) {
+func (p *phases) measure(ctx context.Context, b *Bench, number, jobs int, rate float64) Values {
 	start := time.Now().Add(leadFor(b.Size, b.Info, jobs, rate))
-	r, err := p.schedule(ctx, b, phase{number, jobs, start, func(int) string { return "" }})
-	if err != nil {
-		return nil, err
-	}
-	if err := pause(ctx, time.Until(start)-20*time.Millisecond); err != nil {
-		return nil, err
-	}
-
-	before, after, err := cost(ctx, b, func() error {
-		if err := r.Wait(ctx, start.Add(b.Size.Window+b.Size.Wait)); err != nil {
-			return err
-		}
-		return pause(ctx, 500*time.Millisecond) // include settles and second deliveries
+	r := p.schedule(ctx, b, phase{number, jobs, start, func(int) string { return "" }})
+	check(peer.Pause(ctx, time.Until(start)-20*time.Millisecond))
+	before, after := cost(ctx, b, func() error {
+		check(r.Wait(ctx, start.Add(b.Size.Window+b.Size.Wait)))
+		return peer.Pause(ctx, 500*time.Millisecond) // include settles and second deliveries
 	})
-	if err != nil {
-		return nil, err
-	}
-
 	v := Values{}
 	r.Counts(v)
 	r.Lateness(v)
 	after.perJob(v, before, int64(jobs))
-	return v, nil
+	return v
 }

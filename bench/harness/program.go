@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"notifier/bench/peer"
 	"notifier/bench/server"
 )
 
@@ -32,30 +33,23 @@ func programCase() Case {
 			"MB are 1,000,000 bytes.", starts, idleMemoryAfter),
 		Columns: []Column{{"build_s", "build, s"}, {"mb", "stripped, MB"}, {"start_ms", "start, ms"},
 			{"idle_mb", "idle memory, MB"}, {"idle_own_mb", "without its file, MB"}},
-		Only: overHTTP, Handlers: lateHandlers, Run: measureProgram}
+		Only: overHTTP, Run: measureProgram}
 }
 
 // idleMemoryAfter is long enough for the work of the start.
 const idleMemoryAfter = 5 * time.Second
 
-func measureProgram(ctx context.Context, b *Bench) (Values, error) {
+func measureProgram(ctx context.Context, b *Bench) Values {
 	v, root, env := Values{}, filepath.Dir(server.ModuleDir()), freshCache(b.Env.Dir)
-	if err := coldBuild(ctx, b.Env.Dir, root, env, v); err != nil {
-		return nil, err
-	}
-
+	coldBuild(ctx, b.Env.Dir, root, env, v)
 	stripped := filepath.Join(b.Env.Dir, "stripped")
-	if _, err := goCommand(ctx, root, env, "build", "-ldflags", "-s -w", "-o", stripped, "./cmd/notifier"); err != nil {
-		return nil, err
-	}
+	must(goCommand(ctx, root, env, "build", "-ldflags", "-s -w", "-o", stripped, "./cmd/notifier"))
 
-	info, err := os.Stat(stripped)
-	if err != nil {
-		return nil, fmt.Errorf("measure the program: %w", err)
-	}
+	info := must(os.Stat(stripped))
 
 	v["mb"] = float64(info.Size()) / 1e6
-	return v, startProgram(ctx, b, stripped, v)
+	startProgram(ctx, b, stripped, v)
+	return v
 }
 
 // goCommand runs go in a module, with additions to the environment.
@@ -81,33 +75,20 @@ func freshCache(dir string) []string {
 }
 
 // coldBuild adds how long the first build takes, and by module the seconds of compiling and the MB of the result.
-func coldBuild(ctx context.Context, dir, root string, env []string, v Values) error {
+func coldBuild(ctx context.Context, dir, root string, env []string, v Values) {
 	graph, program := filepath.Join(dir, "actions.json"), filepath.Join(dir, "cold")
 	from := time.Now()
-	if _, err := goCommand(ctx, root, env, "build", "-debug-actiongraph="+graph, "-o", program, "./cmd/notifier"); err != nil {
-		return err
-	}
+	must(goCommand(ctx, root, env, "build", "-debug-actiongraph="+graph, "-o", program, "./cmd/notifier"))
 
 	v["build_s"] = time.Since(from).Seconds()
-	list, err := goCommand(ctx, root, env, "list", "-deps", "-f", "{{.ImportPath}}{{with .Module}} {{.Path}}{{end}}", "./cmd/notifier")
-	if err != nil {
-		return err
-	}
+	list := must(goCommand(ctx, root, env, "list", "-deps", "-f", "{{.ImportPath}}{{with .Module}} {{.Path}}{{end}}", "./cmd/notifier"))
 
-	actions, err := os.ReadFile(graph)
-	if err != nil {
-		return fmt.Errorf("read the actions of the build: %w", err)
-	}
-	if err := secondsByModule(actions, string(list), v); err != nil {
-		return err
-	}
+	actions := must(os.ReadFile(graph))
+	check(secondsByModule(actions, string(list), v))
 
-	sizes, err := goCommand(ctx, root, env, "run", "./internal/tools/binsize", program)
-	if err != nil {
-		return err
-	}
+	sizes := must(goCommand(ctx, root, env, "run", "./internal/tools/binsize", program))
 
-	return mbByModule(string(sizes), v)
+	check(mbByModule(string(sizes), v))
 }
 
 // standardLibrary is what binsize calls the packages without a module.
@@ -169,43 +150,23 @@ func mbByModule(out string, v Values) error {
 }
 
 // startProgram adds how long the program takes to start, and the memory that it then has.
-func startProgram(ctx context.Context, b *Bench, program string, v Values) error {
+func startProgram(ctx context.Context, b *Bench, program string, v Values) {
 	var took []float64
 	for n := range starts {
 		from := time.Now()
-		p, err := server.Notifier(ctx, server.Command{Name: fmt.Sprintf("start%d", n), Path: program, Dir: b.Env.Dir,
+		p := must(server.Notifier(ctx, server.Command{Name: fmt.Sprintf("start%d", n), Path: program, Dir: b.Env.Dir,
 			Env: []string{"NOTIFIER_ROUTES=bench", "NOTIFIER_ROUTE_BENCH_PREFIX=app1", "NOTIFIER_ROUTE_BENCH_TARGET=log",
-				"NOTIFIER_LOG_LEVEL=warn"}}, b.Peer.Addr())
-		if err != nil {
-			return err
-		}
-
+				"NOTIFIER_LOG_LEVEL=warn"}}, b.Peer.Addr()))
+		b.cleanup(p.Stop)
 		took = append(took, float64(time.Since(from).Microseconds())/1000)
 		if n == starts-1 {
-			err = idleMemory(ctx, p.PID(), v)
+			check(peer.Pause(ctx, idleMemoryAfter))
+			v["idle_mb"], v["idle_own_mb"] = float64(must(server.RSS(p.PID())))/1e6, float64(must(server.OwnMemory(p.PID())))/1e6
 		}
 
-		if err := errors.Join(err, p.Stop()); err != nil {
-			return err
-		}
+		check(p.Stop())
 	}
 
 	slices.Sort(took)
 	v["start_ms"] = Quantile(took, 0.5)
-	return nil
-}
-
-func idleMemory(ctx context.Context, pid int, v Values) error {
-	if err := pause(ctx, idleMemoryAfter); err != nil {
-		return err
-	}
-
-	rss, err := server.RSS(pid)
-	if err != nil {
-		return err
-	}
-
-	own, err := server.OwnMemory(pid)
-	v["idle_mb"], v["idle_own_mb"] = float64(rss)/1e6, float64(own)/1e6
-	return err
 }

@@ -3,7 +3,6 @@ package harness
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,50 +18,34 @@ func quickstartCase() Case {
 			"versions go.mod sets, and the size of the stripped program. MB are 1,000,000 bytes.",
 		Columns: []Column{{"lines", "lines"}, {"sums", "lines of go.sum"}, {"modules", "modules in go.mod"},
 			{"mb", "program, MB"}},
-		Only: func(i peer.Info) bool { return i.Quickstart != "" }, Handlers: lateHandlers,
-		Run: func(ctx context.Context, b *Bench) (Values, error) { return Quickstart(ctx, b.Env.Dir, b.Info) }}
+		Only: func(i peer.Info) bool { return i.Quickstart != "" },
+		Run:  func(ctx context.Context, b *Bench) Values { return must(Quickstart(ctx, b.Env.Dir, b.Info)) }}
 }
 
 // Quickstart measures the smallest program of a peer. dir is a scratch directory.
-func Quickstart(ctx context.Context, dir string, info peer.Info) (Values, error) {
-	module, text, err := quickstartModule(ctx, dir, info)
-	if err != nil {
-		return nil, err
-	}
-
-	v := Values{}
+func Quickstart(ctx context.Context, dir string, info peer.Info) (v Values, err error) {
+	defer failed(&err)
+	module, text := quickstartModule(ctx, dir, info)
+	v = Values{}
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
 			v["lines"]++
 		}
 	}
 
-	sums, err := os.ReadFile(filepath.Join(module, "go.sum"))
-	if err != nil {
-		return nil, fmt.Errorf("read the sums of %s: %w", info.Quickstart, err)
-	}
+	sums := must(os.ReadFile(filepath.Join(module, "go.sum")))
 
 	v["sums"] = float64(strings.Count(string(sums), "\n"))
-	out, err := goCommand(ctx, module, nil, "mod", "edit", "-json")
-	if err != nil {
-		return nil, err
-	}
+	out := must(goCommand(ctx, module, nil, "mod", "edit", "-json"))
 
 	var edit struct{ Require []any }
-	if err := json.Unmarshal(out, &edit); err != nil {
-		return nil, fmt.Errorf("read go.mod of %s: %w", info.Quickstart, err)
-	}
+	check(json.Unmarshal(out, &edit))
 
 	v["modules"] = float64(len(edit.Require))
 	program := filepath.Join(dir, "quickstart-program")
-	if _, err := goCommand(ctx, module, nil, "build", "-ldflags", "-s -w", "-o", program, "."); err != nil {
-		return nil, err
-	}
+	must(goCommand(ctx, module, nil, "build", "-ldflags", "-s -w", "-o", program, "."))
 
-	stat, err := os.Stat(program)
-	if err != nil {
-		return nil, fmt.Errorf("measure the program: %w", err)
-	}
+	stat := must(os.Stat(program))
 
 	v["mb"] = float64(stat.Size()) / 1e6
 	return v, nil
@@ -70,40 +53,27 @@ func Quickstart(ctx context.Context, dir string, info peer.Info) (Values, error)
 
 // quickstartModule makes a module of a peer's smallest program. It requires the versions that this module does. It
 // returns its directory and the program.
-func quickstartModule(ctx context.Context, dir string, info peer.Info) (module, text string, err error) {
+func quickstartModule(ctx context.Context, dir string, info peer.Info) (module, text string) {
 	bench := server.ModuleDir()
-	b, err := os.ReadFile(filepath.Join(bench, "quickstart", info.Quickstart, "main.go"))
-	if err != nil {
-		return "", "", fmt.Errorf("read the smallest program: %w", err)
-	}
+	b := must(os.ReadFile(filepath.Join(bench, "quickstart", info.Quickstart, "main.go")))
 
 	modules := info.Modules
 	if len(modules) == 0 {
-		path, err := goCommand(ctx, filepath.Dir(bench), nil, "list", "-m")
-		if err != nil {
-			return "", "", err
-		}
+		path := must(goCommand(ctx, filepath.Dir(bench), nil, "list", "-m"))
 
 		modules = []string{strings.TrimSpace(string(path))}
 	}
 
 	const format = `require {{.Path}} {{.Version}}{{with .Replace}}{{"\n"}}replace {{$.Path}} => {{.Dir}}{{end}}`
-	mod, err := goCommand(ctx, bench, nil, append([]string{"list", "-m", "-f", format}, modules...)...)
-	if err != nil {
-		return "", "", err
-	}
+	mod := must(goCommand(ctx, bench, nil, append([]string{"list", "-m", "-f", format}, modules...)...))
 
 	module = filepath.Join(dir, "quickstart-module")
-	if err := os.Mkdir(module, 0o755); err != nil {
-		return "", "", fmt.Errorf("make the module: %w", err)
-	}
+	check(os.Mkdir(module, 0o755))
 
 	for name, content := range map[string]string{"main.go": string(b), "go.mod": "module quickstart\n\ngo 1.26.0\n\n" + string(mod)} {
-		if err := os.WriteFile(filepath.Join(module, name), []byte(content), 0o644); err != nil {
-			return "", "", fmt.Errorf("make the module: %w", err)
-		}
+		check(os.WriteFile(filepath.Join(module, name), []byte(content), 0o644))
 	}
 
-	_, err = goCommand(ctx, module, nil, "mod", "tidy")
-	return module, string(b), err
+	must(goCommand(ctx, module, nil, "mod", "tidy"))
+	return module, string(b)
 }

@@ -2,7 +2,6 @@ package harness
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -42,23 +41,20 @@ func rising(n int) (takes []time.Duration, fast int) {
 }
 
 // startReceivers starts a receiver for each response time; the first ones are fast.
-func startReceivers(takes []time.Duration, fast int, handle peer.Handle) (*receivers, error) {
+func startReceivers(b *Bench, takes []time.Duration, fast int, handle peer.Handle) *receivers {
 	rs := &receivers{takes: takes, fast: fast}
 	for i := range takes {
-		r, err := server.Receive(func(id string) {
+		r := must(server.Receive(func(id string) {
 			rs.flying.Add(1)
 			defer rs.flying.Add(-1)
 			handle(id)
 			time.Sleep(rs.time(i))
-		})
-		if err != nil {
-			return rs, err
-		}
-
+		}))
+		b.cleanup(r.Stop)
 		rs.all = append(rs.all, r)
 	}
 
-	return rs, nil
+	return rs
 }
 
 // time is how long receiver i takes now.
@@ -71,34 +67,15 @@ func (rs *receivers) time(i int) time.Duration {
 
 func (rs *receivers) url(n int) string { return rs.all[n%len(rs.all)].URL }
 
-func (rs *receivers) stop() error {
-	var errs []error
-	for _, r := range rs.all {
-		errs = append(errs, r.Stop())
-	}
-
-	return errors.Join(errs...)
-}
-
 // receiversCase measures deliveries to many receivers, some of them slow. It also measures without slow receivers,
 // before and after, because the speed of the machine may change.
-func receiversCase(ctx context.Context, b *Bench) (_ Values, err error) {
+func receiversCase(ctx context.Context, b *Bench) Values {
 	const times = 4
 	per := int(float64(b.Size.Offered) * b.Size.Window.Seconds())
 	p := newPhases(per, times)
 	takes, fast := rising(b.Size.Receivers)
-	rs, err := startReceivers(takes, fast, p.handle)
-	defer func() { err = errors.Join(err, rs.stop()) }()
-	if err != nil {
-		return nil, err
-	}
-
-	worker, err := startCalling(ctx, b, "")
-	if err != nil {
-		return nil, err
-	}
-
-	defer func() { err = errors.Join(err, worker.stop()) }()
+	rs := startReceivers(b, takes, fast, p.handle)
+	startCalling(ctx, b, "")
 	c := &calls{b: b, p: p, rs: rs, speed: 10 * slowest}
 	var v [times]Values
 	for n := range v {
@@ -108,12 +85,10 @@ func receiversCase(ctx context.Context, b *Bench) (_ Values, err error) {
 		}
 
 		rs.slow.Store(n == 2)
-		if v[n], err = c.measure(ctx, n, jobs); err != nil {
-			return nil, err
-		}
+		v[n] = c.measure(ctx, n, jobs)
 	}
 
-	return compare(v[0], v[2], v[1], v[3]), nil
+	return compare(v[0], v[2], v[1], v[3])
 }
 
 // compare adds the means of the measurements without slow receivers to the values of the one
@@ -147,57 +122,32 @@ type calls struct {
 }
 
 // measure lets the jobs of phase n fall due.
-func (c *calls) measure(ctx context.Context, n, jobs int) (Values, error) {
+func (c *calls) measure(ctx context.Context, n, jobs int) Values {
 	b := c.b
 	began := time.Now()
 	start := began.Add(leadFor(b.Size, b.Info, jobs, c.speed))
-	r, err := c.p.schedule(ctx, b, phase{n, jobs, start, c.rs.url})
-	if err != nil {
-		return nil, err
-	}
-
+	r := c.p.schedule(ctx, b, phase{n, jobs, start, c.rs.url})
 	if n == 0 {
 		c.speed = float64(jobs) / time.Since(began).Seconds()
 	}
 
-	if err := pause(ctx, time.Until(start)-20*time.Millisecond); err != nil {
-		return nil, err
-	}
-
-	before, err := spentSoFar(ctx, b)
-	if err != nil {
-		return nil, err
-	}
-
+	check(peer.Pause(ctx, time.Until(start)-20*time.Millisecond))
+	before := spentSoFar(ctx, b)
 	pid := before.usage.PIDs[len(before.usage.PIDs)-1]
 	if n == 1 {
-		if c.base, err = server.RSS(pid); err != nil {
-			return nil, err
-		}
+		c.base = must(server.RSS(pid))
 	}
 
-	flying, resident, err := c.watch(ctx, pid, start)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.Wait(ctx, start.Add(b.Size.Window+b.Size.Wait+b.Size.DrainMax)); err != nil {
-		return nil, err
-	}
+	flying, resident := c.watch(ctx, pid, start)
+	check(r.Wait(ctx, start.Add(b.Size.Window+b.Size.Wait+b.Size.DrainMax)))
 	// The second copy of a job comes soon after the first, if it comes, and a call
 	// that began last has still to end.
-	if err := pause(ctx, 2*slowestReceiver); err != nil {
-		return nil, err
-	}
-
-	after, err := spentSoFar(ctx, b)
-	if err != nil {
-		return nil, err
-	}
-
+	check(peer.Pause(ctx, 2*slowestReceiver))
+	after := spentSoFar(ctx, b)
 	v := Values{}
 	r.Counts(v)
 	if r.handled.Load() == 0 {
-		return v, nil // all are missing, and counted as that
+		return v // all are missing, and counted as that
 	}
 
 	after.perJob(v, before, r.handled.Load())
@@ -208,30 +158,20 @@ func (c *calls) measure(ctx context.Context, n, jobs int) (Values, error) {
 		v["kb"] = (resident - float64(c.base)) / flying / 1000
 	}
 
-	v["rate"], err = r.Rate(start)
-	return v, err
+	v["rate"] = must(r.Rate(start))
+	return v
 }
 
 // watch returns how many calls the receivers held and how much memory the worker
 // did, both on average of the second half of the window.
-func (c *calls) watch(ctx context.Context, pid int, start time.Time) (flying, resident float64, err error) {
-	if err := pause(ctx, time.Until(start.Add(c.b.Size.Window/2))); err != nil {
-		return 0, 0, err
-	}
-
+func (c *calls) watch(ctx context.Context, pid int, start time.Time) (flying, resident float64) {
+	check(peer.Pause(ctx, time.Until(start.Add(c.b.Size.Window/2))))
 	var n float64
 	for end := start.Add(c.b.Size.Window); n == 0 || time.Now().Before(end); n++ {
-		rss, err := server.RSS(pid)
-		if err != nil {
-			return 0, 0, err
-		}
-
-		resident += float64(rss)
+		resident += float64(must(server.RSS(pid)))
 		flying += float64(c.rs.flying.Load())
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
-			return 0, 0, err
-		}
+		check(peer.Pause(ctx, 20*time.Millisecond))
 	}
 
-	return flying / n, resident / n, nil
+	return flying / n, resident / n
 }

@@ -85,14 +85,16 @@ func TestQuantile(t *testing.T) {
 
 func TestCrashLogCountsFinishedJobs(t *testing.T) {
 	l := newCrashLog([]time.Time{at(0), at(0), at(50), at(50)})
-	start := func(n, worker, ms int) { l.note(n, worker, event{ID: peer.ID(n), NS: at(ms).UnixNano()}) }
-	done := func(n, worker, ms int) { l.note(n, worker, event{ID: peer.ID(n), NS: at(ms).UnixNano(), Done: true}) }
+	start := func(n, worker, ms int) { l.start(n, worker, at(ms)) }
+	done := func(n, worker, ms int) { l.finish(n, worker, at(ms)) }
 	start(0, 1, 1)
 	done(0, 1, 20)
 	start(1, 1, 1)
 	done(1, 1, 21)
 	start(2, 0, 40) // early; the worker is killed
 	<-l.half
+	l.kill(func() {})
+	done(2, 0, 61) // no more
 	start(2, 1, 100)
 	done(2, 1, 120)
 	done(2, 1, 121) // again

@@ -15,57 +15,38 @@ import (
 
 func entryNamed(name string) peer.Entry { return peer.Entry{Info: peer.Info{Name: name}} }
 
-func TestPlanAlternates(t *testing.T) {
+func TestPlanOrdersCells(t *testing.T) {
 	a, b := entryNamed("a"), entryNamed("b")
-	b.Info.Skip = map[string]string{"bytes": "it does not say"}
-	p, err := makePlan(Options{Size: Size{Repeats: 2, Once: []string{"idle"}}, Entries: []peer.Entry{a, b}, Cases: []string{"late-10",
-		"bytes", "idle"}, Log: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, c := range p.cells {
-		got = append(got, c.Case+" "+c.Peer)
-	}
-	want := []string{"late-10 a", "late-10 b", "late-10 b", "late-10 a", "bytes a", "bytes a", "idle a", "idle b"}
-	if !slices.Equal(got, want) {
-		t.Errorf("order %q\nwant  %q", got, want)
-	}
-	if p, err = makePlan(Options{Size: Size{Repeats: 1}, Entries: []peer.Entry{a, b}, Cases: []string{"bytes"},
-		Log: io.Discard}); err != nil ||
-		len(p.entries) != 1 || p.entries[0].Info.Name != "a" {
-		t.Errorf("%+v, %v; b has no such case", p.entries, err)
-	}
-}
-
-func TestPlanKeepsPeersToTheirCases(t *testing.T) {
-	a, b := entryNamed("a"), entryNamed("b")
-	b.Info.Cases = []string{"idle"}
-	p, err := makePlan(Options{Size: Size{Repeats: 1}, Entries: []peer.Entry{a, b}, Cases: []string{"bytes", "idle"}, Log: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, c := range p.cells {
-		got = append(got, c.Case+" "+c.Peer)
-	}
-	if want := []string{"bytes a", "idle a", "idle b"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-func TestPlanRepeatsSelectedPeersOften(t *testing.T) {
-	p, err := makePlan(Options{Size: Size{Repeats: 3, Often: []string{"b"}}, Entries: []peer.Entry{entryNamed("a"), entryNamed("b")},
-		Cases: []string{"schedule"}, Log: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	count := map[string]int{}
-	for _, c := range p.cells {
-		count[c.Peer]++
-	}
-	if count["a"] != 1 || count["b"] != 3 {
-		t.Errorf("%v; want a once, b three times", count)
+	skips, only := entryNamed("b"), entryNamed("b")
+	skips.Info.Skip = map[string]string{"bytes": "it does not say"}
+	only.Info.Cases = []string{"idle"}
+	for _, x := range []struct {
+		what    string
+		size    Size
+		entries []peer.Entry
+		cases   []string
+		want    []string
+		peers   int
+	}{
+		{"repeats alternate; b skips a case", Size{Repeats: 2, Once: []string{"idle"}}, []peer.Entry{a, skips},
+			[]string{"late-10", "bytes", "idle"},
+			[]string{"late-10 a", "late-10 b", "late-10 b", "late-10 a", "bytes a", "bytes a", "idle a", "idle b"}, 2},
+		{"b has no such case", Size{Repeats: 1}, []peer.Entry{a, skips}, []string{"bytes"}, []string{"bytes a"}, 1},
+		{"b has one case", Size{Repeats: 1}, []peer.Entry{a, only}, []string{"bytes", "idle"}, []string{"bytes a", "idle a", "idle b"}, 2},
+		{"b is repeated often", Size{Repeats: 3, Often: []string{"b"}}, []peer.Entry{a, b}, []string{"schedule"},
+			[]string{"schedule a", "schedule b", "schedule b", "schedule b"}, 2},
+	} {
+		p, err := makePlan(Options{Size: x.size, Entries: x.entries, Cases: x.cases, Log: io.Discard})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, c := range p.cells {
+			got = append(got, c.Case+" "+c.Peer)
+		}
+		if !slices.Equal(got, x.want) || len(p.entries) != x.peers {
+			t.Errorf("%s: order %q of %d peers\nwant  %q", x.what, got, len(p.entries), x.want)
+		}
 	}
 }
 
@@ -94,7 +75,7 @@ func TestSizesNameRealCases(t *testing.T) {
 			}
 		}
 	}
-	if _, err := SizeNamed("huge", false); err == nil || !strings.Contains(err.Error(), "huge") {
+	if _, err := SizeNamed("huge"); err == nil || !strings.Contains(err.Error(), "huge") {
 		t.Errorf("size huge: %v", err)
 	}
 }
@@ -119,14 +100,7 @@ type collector struct {
 	fail    error
 }
 
-func (c *collector) Schedule(_ context.Context, j peer.Job) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.jobs = append(c.jobs, j)
-	return c.fail
-}
-
-func (c *collector) ScheduleBatch(_ context.Context, jobs []peer.Job) error {
+func (c *collector) Schedule(_ context.Context, jobs ...peer.Job) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.jobs, c.batches = append(c.jobs, jobs...), append(c.batches, len(jobs))
@@ -136,7 +110,7 @@ func (c *collector) ScheduleBatch(_ context.Context, jobs []peer.Job) error {
 func TestFillGivesEachJobOnceAndFarAhead(t *testing.T) {
 	for _, batch := range []int{0, 100} {
 		c := &collector{}
-		if _, err := fill(context.Background(), c, peer.Info{Batch: batch}, 1050); err != nil {
+		if _, err := fillAt(context.Background(), c, peer.Info{Batch: batch}, fillFrom, 1050); err != nil {
 			t.Fatal(err)
 		}
 		seen := map[string]bool{}
@@ -160,7 +134,7 @@ func TestFillGivesEachJobOnceAndFarAhead(t *testing.T) {
 
 func TestScheduleStopsAtTheFirstError(t *testing.T) {
 	c := &collector{fail: errors.New("full")}
-	if _, err := fill(context.Background(), c, peer.Info{}, 100_000); !errors.Is(err, c.fail) {
+	if _, err := fillAt(context.Background(), c, peer.Info{}, fillFrom, 100_000); !errors.Is(err, c.fail) {
 		t.Errorf("error %v, want the peer's", err)
 	}
 	if len(c.jobs) > singleCallers {
@@ -185,5 +159,22 @@ func TestThousands(t *testing.T) {
 		if got := thousands(n); got != want {
 			t.Errorf("thousands(%d) = %s, want %s", n, got, want)
 		}
+	}
+}
+
+// A case that fails stops its receivers and workers too, the last one first.
+func TestFailedCaseEndsWhatItStarted(t *testing.T) {
+	var ended []int
+	failure := errors.New("full")
+	b := &Bench{ends: new([]func() error)}
+	v, err := b.run(t.Context(), Case{Run: func(context.Context, *Bench) Values {
+		for n := range 2 {
+			b.cleanup(func() error { ended = append(ended, n); return nil })
+		}
+		check(failure)
+		return Values{}
+	}})
+	if !errors.Is(err, failure) || v != nil || !slices.Equal(ended, []int{1, 0}) {
+		t.Errorf("%v, %v; %v ended", v, err, ended)
 	}
 }

@@ -146,15 +146,11 @@ var (
 	growers = []string{"notifier", "asynq-10ms", "beanstalkd-aligned", "zset-lua-10ms", "expired-events"}
 )
 
-// SizeNamed is a size by its name, or its short form.
-func SizeNamed(name string, short bool) (Size, error) {
+// SizeNamed is a size by its name.
+func SizeNamed(name string) (Size, error) {
 	s, ok := Sizes()[name]
 	if !ok {
 		return Size{}, fmt.Errorf("-size %q: want tiny, quick, worker, standard or nightly", name)
-	}
-
-	if short {
-		s = s.Short()
 	}
 
 	return s, nil

@@ -20,34 +20,22 @@ func steadyCaseOf(size Size) Case {
 			"another on one server, scheduled before, nothing else pending, %d handlers that do nothing; the servers' processor time, and the "+
 			"commands of Redis, those inside scripts included, from the first job due to half a second after the last was handled. Only peers that "+
 			"give a job back when its worker dies.", size.Window, lateHandlers),
-		Counts: true, Handlers: lateHandlers, Run: steadyCase,
+		Counts: true, Run: steadyCase,
 		Only: func(i peer.Info) bool { return slices.Contains(leasing, i.Name) }}
 	c.Columns = by([]Column{{"cpu_servers", "servers, CPU µs/job"}, {"commands", "commands/job"}, {"p99_ms", "p99 ms"}},
 		steadyRates, "/s")
 	return c
 }
 
-func steadyCase(ctx context.Context, b *Bench) (Values, error) {
-	speed, err := warm(ctx, b)
-	if err != nil {
-		return nil, err
-	}
-
+func steadyCase(ctx context.Context, b *Bench) Values {
+	speed := warm(ctx, b)
 	jobsAt := func(rate int) int { return int(float64(rate) * b.Size.Window.Seconds()) }
 	all := newPhases(jobsAt(slices.Max(steadyRates)), len(steadyRates))
-	if err := b.Peer.Work(ctx, b.Env.Handlers, all.handle); err != nil {
-		return nil, err
-	}
-
+	b.work(ctx, all.handle)
 	v := Values{}
 	for i, rate := range steadyRates {
-		w, err := all.measure(ctx, b, i, jobsAt(rate), speed)
-		if err != nil {
-			return nil, err
-		}
-
+		w := all.measure(ctx, b, i, jobsAt(rate), speed)
 		v.addCounts(w)
-
 		for _, name := range []string{"cpu_servers", "commands", "p99_ms"} {
 			if x, ok := w[name]; ok {
 				v[fmt.Sprintf("%s_%d", name, rate)] = x
@@ -55,5 +43,5 @@ func steadyCase(ctx context.Context, b *Bench) (Values, error) {
 		}
 	}
 
-	return v, nil
+	return v
 }

@@ -4,7 +4,6 @@ package peer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -30,19 +29,9 @@ func (h Handle) Call(_ context.Context, j Job) error {
 	return nil
 }
 
-// Call does the work of a job: in the callback cases an HTTP request. It gets all of the job except the due
-// time. After an error the peer retries by its own means.
+// Call does the work of a job: in the callback cases an HTTP request. Of peers with Info.Refused it gets all of the job
+// except the due time, and after an error the peer retries by its own means. Of others it gets the id.
 type Call func(ctx context.Context, job Job) error
-
-// Caller is a peer that accepts the failure of a job.
-type Caller interface {
-	Peer
-	// Call is Work with an outcome. At most so many calls run at once.
-	Call(ctx context.Context, handlers int, call Call) error
-}
-
-// ErrNoBatch is returned by ScheduleBatch of systems without a call for many jobs.
-var ErrNoBatch = errors.New("no call for many jobs at once")
 
 // Env is the environment in which a peer is started.
 type Env struct {
@@ -98,14 +87,14 @@ type Info struct {
 	Settings string // its settings in this run, and their drawbacks
 	Kind     Kind
 	Traits   Traits
-	// Refused describes the fate of a job whose receiver answers 500. Peers without it are not part of the
-	// callback cases.
+	// Refused describes the fate of a job whose receiver answers 500, or whose Call fails. Peers without it are not part
+	// of the callback cases.
 	Refused string `json:",omitempty"`
 	// Quickstart is the folder in bench/quickstart of the smallest program that uses the peer; empty = none.
 	Quickstart string `json:",omitempty"`
 	// Modules are the modules that it imports; empty = this project.
 	Modules []string `json:",omitempty"`
-	// Batch is the number of jobs in a ScheduleBatch call; 0 = not supported.
+	// Batch is the number of jobs in a Schedule call; 0 = one.
 	Batch int
 	// Lead is the minimal time between scheduling and due time.
 	Lead time.Duration
@@ -142,16 +131,15 @@ type Usage struct {
 	CPU time.Duration
 }
 
-// Peer is one measured system. It is used once: Start, then any number of calls, then Stop. Schedule and
-// ScheduleBatch are called from many goroutines.
+// Peer is one measured system. It is used once: Start, then any number of calls, then Stop. Schedule is called from many
+// goroutines.
 type Peer interface {
 	// Start starts the servers and connects the producer. No job is handled before Work.
 	Start(ctx context.Context, env Env) error
-	// Schedule returns once the system has accepted the job.
-	Schedule(ctx context.Context, job Job) error
-	ScheduleBatch(ctx context.Context, jobs []Job) error
-	// Work starts the worker and returns once it is ready.
-	Work(ctx context.Context, handlers int, handle Handle) error
+	// Schedule returns once the system has accepted the jobs: one, or at most Info.Batch.
+	Schedule(ctx context.Context, jobs ...Job) error
+	// Work starts the worker and returns once it is ready. At most so many calls run at once.
+	Work(ctx context.Context, handlers int, call Call) error
 	Usage(ctx context.Context) (Usage, error)
 	// Addr is the address that a second instance gets as Env.Attach.
 	Addr() string
@@ -191,4 +179,16 @@ func Body(n int) []byte {
 	}
 
 	return append(b, `"}`...)
+}
+
+// Pause waits for a time, or until the context ends.
+func Pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

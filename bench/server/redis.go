@@ -40,40 +40,33 @@ func RedisUsage(ctx context.Context, c *redis.Client) (u Usage, err error) {
 		return u, fmt.Errorf("ask Redis for its usage: %w", err)
 	}
 
+	return parseUsage(text)
+}
+
+func parseUsage(info string) (u Usage, err error) {
 	values := map[string]float64{"total_reads_processed": -1}
-	for line := range strings.Lines(text) {
-		name, v, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if n, err := strconv.ParseFloat(v, 64); err == nil {
+	for line := range strings.Lines(info) {
+		name, text, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if n, err := strconv.ParseFloat(text, 64); err == nil {
 			values[name] = n
 		}
-	}
 
-	if values["used_memory"] == 0 {
-		return u, errors.New("ask Redis for its usage: no used_memory")
+		if calls, ok := strings.CutPrefix(text, "calls="); ok && name != "cmdstat_info" {
+			calls, _, _ = strings.Cut(calls, ",")
+			n, err := strconv.ParseInt(calls, 10, 64)
+			if err != nil {
+				return u, fmt.Errorf("read commandstats: %w", err)
+			}
+
+			u.Commands += n
+		}
 	}
 
 	u.Bytes, u.Trips = int64(values["used_memory"]), int64(values["total_reads_processed"])
 	u.CPU = time.Duration((values["used_cpu_sys"] + values["used_cpu_user"]) * float64(time.Second))
-	u.Commands, err = sumCalls(text)
-	return u, err
-}
-
-func sumCalls(info string) (int64, error) {
-	var sum int64
-	for line := range strings.Lines(info) {
-		name, rest, ok := strings.Cut(line, ":calls=")
-		if !ok || name == "cmdstat_info" {
-			continue
-		}
-
-		calls, _, _ := strings.Cut(rest, ",")
-		n, err := strconv.ParseInt(calls, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("read commandstats: %w", err)
-		}
-
-		sum += n
+	if u.Bytes == 0 {
+		err = errors.New("ask Redis for its usage: no used_memory")
 	}
 
-	return sum, nil
+	return u, err
 }

@@ -16,17 +16,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestParseStat(t *testing.T) {
-	line := "42 (a (b) c) S 7 42 42 0 -1 4194560 1 2 3 4 150 50 20 5 20 0 1 0 100 1 2"
-	s, err := parseStat([]byte(line))
-	if err != nil || s.parent != 7 || s.cpu != 2*time.Second || s.ended != 250*time.Millisecond {
-		t.Errorf("%+v, %v; want parent 7, 2 s, and 0.25 s of children", s, err)
-	}
-	if _, err := parseStat([]byte("1 (x) S 1")); err == nil {
-		t.Error("a short line was read")
-	}
-}
-
 // Less than a tick counts.
 func TestProcessorTimeIsFine(t *testing.T) {
 	before, err := CPU(os.Getpid())
@@ -36,8 +25,8 @@ func TestProcessorTimeIsFine(t *testing.T) {
 	for from := running(os.Getpid()); running(os.Getpid()) < from+2*time.Millisecond; {
 	}
 	after, err := CPU(os.Getpid())
-	if err != nil || after-before < 2*time.Millisecond {
-		t.Errorf("%s after 2 ms of work, %v", after-before, err)
+	if err != nil || after[0]-before[0] < 2*time.Millisecond {
+		t.Errorf("%s after 2 ms of work, %v", after[0]-before[0], err)
 	}
 }
 
@@ -81,12 +70,13 @@ func TestFamilyIsKilledWhole(t *testing.T) {
 	}
 }
 
-func TestSumCalls(t *testing.T) {
-	info := "# Commandstats\r\ncmdstat_get:calls=3,usec=1\r\ncmdstat_info:calls=9,usec=1\r\ncmdstat_evalsha:calls=4,usec=2\r\n"
-	if n, err := sumCalls(info); err != nil || n != 7 {
-		t.Errorf("%d, %v; want 7: INFO is ours", n, err)
+func TestUsageIsRead(t *testing.T) {
+	info := "used_memory:1024\r\nused_cpu_sys:0.5\r\nused_cpu_user:1\r\n# Commandstats\r\ncmdstat_get:calls=3,usec=1\r\n" +
+		"cmdstat_info:calls=9,usec=1\r\ncmdstat_evalsha:calls=4,usec=2\r\n"
+	if u, err := parseUsage(info); err != nil || u != (Usage{Bytes: 1024, Commands: 7, Trips: -1, CPU: 1500 * time.Millisecond}) {
+		t.Errorf("%+v, %v; want 7 commands: INFO is ours", u, err)
 	}
-	if _, err := sumCalls("cmdstat_get:calls=x,usec=1"); err == nil {
+	if _, err := parseUsage("cmdstat_get:calls=x,usec=1"); err == nil {
 		t.Error("no error")
 	}
 }

@@ -1,88 +1,34 @@
 package server
 
 import (
-	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // clockTick is the unit of /proc/pid/stat; it is 100 a second on every Linux
 // that Go runs on.
 const clockTick = 10 * time.Millisecond
 
-// stat holds the values read from /proc/pid/stat.
-type stat struct {
-	parent int
-	start  int64         // in ticks since boot; together with the id it identifies the process
-	cpu    time.Duration // of the process alone
-	ended  time.Duration // of its ended children
-}
-
-func readStat(pid int) (stat, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+func readStat(pid int) (procfs.ProcStat, error) {
+	p, err := procfs.NewProc(pid)
 	if err != nil {
-		return stat{}, err
+		return procfs.ProcStat{}, err
 	}
 
-	return parseStat(b)
-}
-
-func parseStat(b []byte) (stat, error) {
-	// The name in brackets may hold spaces; what follows it does not.
-	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	if len(f) < 20 {
-		return stat{}, fmt.Errorf("%q is no line of /proc/pid/stat", b)
-	}
-
-	parent, err := strconv.Atoi(string(f[1]))
-	if err != nil {
-		return stat{}, err
-	}
-
-	start, err := strconv.ParseInt(string(f[19]), 10, 64)
-	if err != nil {
-		return stat{}, err
-	}
-
-	s := stat{parent: parent, start: start}
-	for i, field := range f[11:15] {
-		n, err := strconv.ParseInt(string(field), 10, 64)
-		if err != nil {
-			return stat{}, err
-		}
-
-		if i < 2 {
-			s.cpu += time.Duration(n) * clockTick
-		} else {
-			s.ended += time.Duration(n) * clockTick
-		}
-	}
-
-	return s, nil
+	return p.Stat()
 }
 
 // running returns the processor time of a process's threads to the nanosecond, where the system provides it.
 // A server takes only a few ticks of 10 ms in a second of a steady load.
 func running(pid int) (total time.Duration) {
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
-	if err != nil {
-		return 0
-	}
-
+	threads, _ := procfs.AllThreads(pid) // none if it has ended
 	for _, t := range threads {
-		b, err := os.ReadFile(t)
-		if err != nil {
-			continue // it has ended
-		}
-
-		text, _, _ := strings.Cut(string(b), " ")
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
-			total += time.Duration(n)
+		if s, err := t.Schedstat(); err == nil { // otherwise it has ended
+			total += time.Duration(s.RunningNanoseconds)
 		}
 	}
 
@@ -91,26 +37,36 @@ func running(pid int) (total time.Duration) {
 
 // Tree returns a process and all its descendants.
 func Tree(root int) ([]int, error) {
-	dirs, err := filepath.Glob("/proc/[0-9]*")
+	trees, err := trees([]int{root})
+	if err != nil {
+		return nil, err
+	}
+
+	return trees[0], nil
+}
+
+// trees returns the tree of each root.
+func trees(roots []int) ([][]int, error) {
+	procs, err := procfs.AllProcs()
 	if err != nil {
 		return nil, fmt.Errorf("list the processes: %w", err)
 	}
 
 	children := map[int][]int{}
-	for _, d := range dirs {
-		pid, err := strconv.Atoi(filepath.Base(d))
-		if err != nil {
-			continue
-		}
-
-		if s, err := readStat(pid); err == nil { // otherwise it has ended
-			children[s.parent] = append(children[s.parent], pid)
+	for _, p := range procs {
+		if s, err := p.Stat(); err == nil { // otherwise it has ended
+			children[s.PPID] = append(children[s.PPID], p.PID)
 		}
 	}
 
-	all := []int{root}
-	for i := 0; i < len(all); i++ {
-		all = append(all, children[all[i]]...)
+	var all [][]int
+	for _, root := range roots {
+		tree := []int{root}
+		for i := 0; i < len(tree); i++ {
+			tree = append(tree, children[tree[i]]...)
+		}
+
+		all = append(all, tree)
 	}
 
 	return all, nil
@@ -118,7 +74,7 @@ func Tree(root int) ([]int, error) {
 
 // Family is a process and its descendants at one moment.
 type Family struct {
-	started map[int]int64 // by process id
+	started map[int]uint64 // ticks since boot by process id; together they identify a process
 }
 
 // FamilyOf records the descendants of a process, which cannot be found after it has ended.
@@ -128,10 +84,10 @@ func FamilyOf(root int) (Family, error) {
 		return Family{}, err
 	}
 
-	f := Family{started: map[int]int64{}}
+	f := Family{started: map[int]uint64{}}
 	for _, pid := range pids {
 		if s, err := readStat(pid); err == nil {
-			f.started[pid] = s.start
+			f.started[pid] = s.Starttime
 		}
 	}
 
@@ -141,29 +97,29 @@ func FamilyOf(root int) (Family, error) {
 // Kill ends the processes of the family that still run.
 func (f Family) Kill() {
 	for pid, start := range f.started {
-		if s, err := readStat(pid); err == nil && s.start == start {
+		if s, err := readStat(pid); err == nil && s.Starttime == start {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended already
 		}
 	}
 }
 
-// CPU returns the processor time of the processes and all their descendants so far.
-func CPU(pids ...int) (time.Duration, error) {
-	var total time.Duration
-	for _, root := range pids {
-		tree, err := Tree(root)
-		if err != nil {
-			return 0, err
-		}
+// CPU returns the processor times of processes so far, each with all its descendants.
+func CPU(roots ...int) ([]time.Duration, error) {
+	trees, err := trees(roots)
+	if err != nil {
+		return nil, err
+	}
 
+	total := make([]time.Duration, len(roots))
+	for i, tree := range trees {
 		for _, pid := range tree {
 			s, err := readStat(pid)
-			if err != nil && pid == root {
-				return 0, fmt.Errorf("read the processor time of %d: %w", pid, err)
+			if err != nil && pid == roots[i] {
+				return nil, fmt.Errorf("read the processor time of %d: %w", pid, err)
 			}
 
 			// Ticks count threads that ended, too.
-			total += max(s.cpu, running(pid)) + s.ended
+			total[i] += max(time.Duration(s.UTime+s.STime)*clockTick, running(pid)) + time.Duration(s.CUTime+s.CSTime)*clockTick
 		}
 	}
 
@@ -173,31 +129,30 @@ func CPU(pids ...int) (time.Duration, error) {
 // OwnCPU returns the processor time of this process, without the servers that it started.
 func OwnCPU() (time.Duration, error) {
 	s, err := readStat(os.Getpid())
-	return s.cpu, err
+	return time.Duration(s.UTime+s.STime) * clockTick, err
 }
 
 // RSS returns the resident memory of a process, in bytes.
-func RSS(pid int) (int64, error) { return memory(pid, "VmRSS:") }
+func RSS(pid int) (int64, error) {
+	s, err := status(pid)
+	return int64(s.VmRSS), err
+}
 
 // OwnMemory returns the resident memory of a process without pages of files, in bytes.
-func OwnMemory(pid int) (int64, error) { return memory(pid, "RssAnon:") }
+func OwnMemory(pid int) (int64, error) {
+	s, err := status(pid)
+	return int64(s.RssAnon), err
+}
 
-func memory(pid int, field string) (int64, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, fmt.Errorf("read the memory of %d: %w", pid, err)
+func status(pid int) (s procfs.ProcStatus, err error) {
+	p, err := procfs.NewProc(pid)
+	if err == nil {
+		s, err = p.NewStatus()
 	}
 
-	for line := range strings.Lines(string(b)) {
-		if rest, ok := strings.CutPrefix(line, field); ok {
-			kb, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-			if err != nil {
-				return 0, fmt.Errorf("read the memory of %d: %w", pid, err)
-			}
-
-			return kb * 1024, nil
-		}
+	if err == nil && s.VmRSS == 0 {
+		err = fmt.Errorf("read the memory of %d: it has ended", pid)
 	}
 
-	return 0, fmt.Errorf("read the memory of %d: no %s", pid, field)
+	return s, err
 }

@@ -21,7 +21,7 @@ var reasons = []string{"dns", "connect", "tls", "timeout", "reset", "protocol", 
 	"paused", "shutdown",
 	"lease"}
 
-// bulk is a bulk redrive or a bulk purge.
+// bulk is a bulk redrive or a bulk purge, or the filter of a listing.
 type bulk struct {
 	dryRun       bool
 	rate         float64 // a second; 0 = at once
@@ -30,12 +30,8 @@ type bulk struct {
 	since, until time.Time
 }
 
-func (s *Service) redriveRoute(r *http.Request, body []byte) (int, any, *problem) {
-	b, letters, p := s.bulkOf(r, body, "rate")
-	if p != nil {
-		return 0, nil, p
-	}
-
+func (s *Service) redriveRoute(r *http.Request, body []byte) (int, any) {
+	b, letters := s.bulkOf(r, body, "rate")
 	due := slices.DeleteFunc(slices.Clone(letters), func(n *notice) bool { return n.expired(s.now) })
 	if !b.dryRun {
 		for i, n := range due {
@@ -46,22 +42,18 @@ func (s *Service) redriveRoute(r *http.Request, body []byte) (int, any, *problem
 		}
 	}
 
-	return http.StatusOK, b.answer("redriven", len(letters), len(due)), nil
+	return http.StatusOK, b.answer("redriven", len(letters), len(due))
 }
 
-func (s *Service) purgeRoute(r *http.Request, body []byte) (int, any, *problem) {
-	b, letters, p := s.bulkOf(r, body)
-	if p != nil {
-		return 0, nil, p
-	}
-
+func (s *Service) purgeRoute(r *http.Request, body []byte) (int, any) {
+	b, letters := s.bulkOf(r, body)
 	if !b.dryRun {
 		for _, n := range letters {
 			n.state, n.settledAt = client.Cancelled, s.now
 		}
 	}
 
-	return http.StatusOK, b.answer("purged", len(letters), len(letters)), nil
+	return http.StatusOK, b.answer("purged", len(letters), len(letters))
 }
 
 func (b *bulk) answer(verb string, matched, changed int) map[string]any {
@@ -73,72 +65,58 @@ func (b *bulk) answer(verb string, matched, changed int) map[string]any {
 }
 
 // bulkOf reads a bulk call, and returns the dead letters that match, by time of death.
-func (s *Service) bulkOf(r *http.Request, body []byte, more ...string) (*bulk, []*notice, *problem) {
+func (s *Service) bulkOf(r *http.Request, body []byte, more ...string) (*bulk, []*notice) {
 	q := r.URL.Query()
 	known := append(more, "dry_run", "prefix", "reason", "host", "since", "until", "cursor")
 	for _, name := range slices.Sorted(maps.Keys(q)) {
 		switch {
 		case !slices.Contains(known, name):
-			return nil, nil, wrongField("query."+name, "no such parameter; there are %s", strings.Join(known, ", "))
+			panic(wrongField("query."+name, "no such parameter; there are %s", strings.Join(known, ", ")))
 		case len(q[name]) > 1:
-			return nil, nil, wrongField("query."+name, "is given twice")
+			panic(wrongField("query."+name, "is given twice"))
 		}
 	}
 
-	if p := noBody(body); p != nil {
-		return nil, nil, p
-	}
-
-	b, p := readBulk(q)
-	if p != nil {
-		return nil, nil, p
-	}
+	noBody(body)
+	b := readBulk(q, "query.")
 
 	name := r.PathValue("name")
 	if s.routeNamed(name) == nil {
-		return nil, nil, noRoute(name)
+		panic(noRoute(name))
 	}
 
 	// All is done in one step, so no cursor is valid.
 	if _, err := base64.RawURLEncoding.DecodeString(q.Get("cursor")); err != nil || q.Get("cursor") != "" {
-		p := wrongField("query.cursor", "is not a cursor of this call; begin again without one")
-		p.Title, p.Status = http.StatusText(http.StatusBadRequest), http.StatusBadRequest
-		return nil, nil, p
+		panic(wrongCursor())
 	}
 
 	var letters []*notice
 	for _, n := range s.kept {
-		if n.route.Name == name && n.state == client.Dead && b.fits(n, n.settledAt) {
+		if n.route.Name == name && n.state == client.Dead && b.fits(n) {
 			letters = append(letters, n)
 		}
 	}
 
 	slices.SortFunc(letters, func(a, b *notice) int { return cmp.Or(a.settledAt.Compare(b.settledAt), strings.Compare(a.key, b.key)) })
-	return b, letters, nil
+	return b, letters
 }
 
-// readBulk reads the parameters of a bulk call.
-func readBulk(q url.Values) (*bulk, *problem) {
+// readBulk reads the parameters of a bulk call. Problems name them with at before them.
+func readBulk(q url.Values, at string) *bulk {
 	b := &bulk{host: strings.ToLower(strings.TrimSuffix(q.Get("host"), ".")), prefix: strings.TrimSuffix(q.Get("prefix"), ":"),
 		reason: q.Get("reason")}
 	switch {
 	case strings.ContainsAny(b.host, ":/ ") && !strings.Contains(b.host, "::"):
-		return nil, wrongField("query.host", "want a host without scheme, port and path")
+		panic(wrongField(at+"host", "want a host without scheme, port and path"))
 	case strings.Count(b.prefix, ":") > 2:
-		return nil, wrongField("query.prefix", "want app, app:module or app:module:type")
+		panic(wrongField(at+"prefix", "want app, app:module or app:module:type"))
 	case b.reason != "" && !slices.Contains(reasons, b.reason):
-		return nil, wrongField("query.reason", "want one of %s", strings.Join(reasons, ", "))
+		panic(wrongField(at+"reason", "want one of %s", strings.Join(reasons, ", ")))
 	}
 
-	var p *problem
-	if b.since, p = instant(q, "since"); p != nil {
-		return nil, p
-	}
-	if b.until, p = instant(q, "until"); p != nil {
-		return nil, p
-	}
+	b.since, b.until = instant(q, at, "since"), instant(q, at, "until")
 	if !b.since.IsZero() && !b.until.IsZero() && !b.since.Before(b.until) {
-		return nil, wrongField("query.until", "is not after since")
+		panic(wrongField(at+"until", "is not after since"))
 	}
 
 	switch q.Get("dry_run") {
@@ -146,41 +124,45 @@ func readBulk(q url.Values) (*bulk, *problem) {
 		b.dryRun = true
 	case "", "false":
 	default:
-		return nil, wrongField("query.dry_run", "want true or false")
+		panic(wrongField(at+"dry_run", "want true or false"))
 	}
 
-	return b, b.setRate(q.Get("rate"))
+	if text := q.Get("rate"); text != "" {
+		b.rate = readRate(text, at)
+	}
+
+	return b
 }
 
-func instant(q url.Values, name string) (time.Time, *problem) {
+func instant(q url.Values, at, name string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, q.Get(name))
 	if err != nil && q.Get(name) != "" {
-		return t, wrongField("query."+name, "want a time such as 2026-11-21T09:30:00Z")
+		panic(wrongField(at+name, "want a time such as 2026-11-21T09:30:00Z"))
 	}
 
-	return t, nil
+	return t
 }
 
-// setRate reads a rate such as 5/s, 30/m or 100/h.
-func (b *bulk) setRate(text string) *problem {
-	if text == "" {
-		return nil
-	}
-
+// readRate reads a rate such as 5/s, 30/m or 100/h, a second.
+func readRate(text, at string) float64 {
 	count, unit, _ := strings.Cut(text, "/")
 	n, err := strconv.ParseFloat(count, 64)
 	span, known := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}[unit]
 	if err != nil || n <= 0 || !known {
-		return wrongField("query.rate", "want a rate such as 5/s")
+		panic(wrongField(at+"rate", "want a rate such as 5/s"))
 	}
 
-	b.rate = n / span.Seconds()
-	return nil
+	return n / span.Seconds()
 }
 
-// fits reports whether a notice matches, with the time that since and until are about.
-func (b *bulk) fits(n *notice, at time.Time) bool {
-	return (b.prefix == "" || under(n.key, b.prefix)) && (b.reason == "" || n.reason == b.reason) && (b.host == "" || n.host() == b.host) &&
+// fits reports whether a notice matches. Since and until are about the time of its outcome, or else about its due time.
+func (b *bulk) fits(n *notice) bool {
+	at := n.due
+	if !n.settledAt.IsZero() {
+		at = n.settledAt
+	}
+
+	return under(n.key, b.prefix) && (b.reason == "" || n.reason == b.reason) && (b.host == "" || n.host() == b.host) &&
 		!at.Before(b.since) && (b.until.IsZero() || at.Before(b.until))
 }
 

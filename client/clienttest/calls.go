@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -19,13 +20,14 @@ import (
 	"notifier/client"
 )
 
-// call answers a call of the API. The service is locked while it runs.
-type call func(r *http.Request, body []byte) (status int, answer any, p *problem)
+// call answers a call of the API, or panics with a problem. The service is locked while it runs.
+type call func(r *http.Request, body []byte) (status int, answer any)
 
 func (s *Service) handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, do := range map[string]call{
 		"POST /v1/notices":                  s.schedule,
+		"POST /v1/notices/batch":            s.batch,
 		"GET /v1/notices":                   s.list,
 		"GET /v1/notices/{key}":             s.get,
 		"DELETE /v1/notices/{key}":          s.cancel,
@@ -54,61 +56,54 @@ func (s *Service) handler() http.Handler {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, do) })
 	}
 
-	mux.HandleFunc("POST /v1/notices/batch", s.batch)
 	return mux
 }
 
 func says(v any) call {
-	return func(*http.Request, []byte) (int, any, *problem) { return http.StatusOK, v, nil }
+	return func(*http.Request, []byte) (int, any) { return http.StatusOK, v }
 }
 
-func nothing(r *http.Request, _ []byte) (int, any, *problem) {
-	return 0, nil, failed(http.StatusNotFound, "clienttest does not serve %q", r.URL.Path)
+func nothing(r *http.Request, _ []byte) (int, any) {
+	panic(failed(http.StatusNotFound, "clienttest does not serve %q", r.URL.Path))
 }
 
-// begin reads a request and locks the service. It answers the call itself if Fail applies.
-func (s *Service) begin(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
-	body, p := readAll(r)
-	s.mu.Lock()
-	if p == nil && s.failing > 0 {
-		s.failing--
-		p = failed(s.status, "clienttest: failed by Fail")
-	}
-
-	if p != nil {
-		s.mu.Unlock()
-		write(w, p.Status, p)
-		return nil, false
-	}
-
-	return body, true
-}
-
-// answer runs a call and writes its answer.
+// answer runs a call and writes its answer under the lock, because the answer refers to notices.
 func (s *Service) answer(w http.ResponseWriter, r *http.Request, do call) {
-	body, ok := s.begin(w, r)
-	if !ok {
-		return
-	}
-
-	status, answer, p := do(r, body)
-	// The answer refers to notices, so it is written under the lock.
+	body, err := io.ReadAll(io.LimitReader(r.Body, 32<<20))
+	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p != nil {
-		write(w, p.Status, p)
-		return
-	}
+	status, answer := answered(func() (int, any) {
+		if err != nil {
+			panic(failed(http.StatusBadRequest, "the body of the request is incomplete"))
+		}
 
+		if s.failing > 0 {
+			s.failing--
+			panic(failed(s.status, "clienttest: failed by Fail"))
+		}
+
+		return do(r, body)
+	})
 	write(w, status, answer)
 }
 
-func (s *Service) schedule(_ *http.Request, body []byte) (int, any, *problem) {
-	n, status, replaced, p := s.keep(body, "body.")
-	if p != nil {
-		return 0, nil, p
-	}
+// answered returns the answer of do, or the problem with which it panics.
+func answered(do func() (int, any)) (status int, answer any) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case *problem:
+			status, answer = p.Status, p
+		default:
+			panic(p)
+		}
+	}()
+	return do()
+}
 
-	return status, n.view(true, withDelay(body, map[string]any{"created": status == http.StatusCreated, "replaced": replaced})), nil
+func (s *Service) schedule(_ *http.Request, body []byte) (int, any) {
+	n, status, replaced := s.put(s.read(body, "body.", "body.key"))
+	return status, n.view(true, withDelay(body, map[string]any{"created": status == http.StatusCreated, "replaced": replaced}))
 }
 
 // withDelay adds the delay with a unit to an answer if the request had it without one.
@@ -125,18 +120,8 @@ func withDelay(request []byte, answer map[string]any) map[string]any {
 	return answer
 }
 
-// keep stores a notice. at is the position of the request in the body, for errors.
-func (s *Service) keep(data []byte, at string) (n *notice, status int, replaced bool, p *problem) {
-	r, p := s.read(data, at)
-	if p != nil {
-		return nil, 0, false, p
-	}
-
-	return s.put(r)
-}
-
 // put stores the notice of a checked request.
-func (s *Service) put(r request) (n *notice, status int, replaced bool, p *problem) {
+func (s *Service) put(r request) (n *notice, status int, replaced bool) {
 	old := s.kept[r.key]
 	if old != nil && r.onDuplicate != client.Replace {
 		d := r.differs(&old.content)
@@ -145,22 +130,19 @@ func (s *Service) put(r request) (n *notice, status int, replaced bool, p *probl
 		}
 
 		if len(d) > 0 && r.onDuplicate != client.Keep {
-			p := failed(http.StatusConflict, "the key has a notice with different content; it differs in %s", strings.Join(d, ", "))
-			p.State, p.Differs = old.state, d
-			return nil, 0, false, p
+			p := conflict(old.state, "the key has a notice with different content; it differs in %s", strings.Join(d, ", "))
+			p.Differs = d
+			panic(p)
 		}
 
-		return old, http.StatusOK, false, nil
+		return old, http.StatusOK, false
 	}
 
-	if r.expires, p = r.expires.from(later(r.due, s.now)); p != nil {
-		return nil, 0, false, p
-	}
-
+	r.expires = r.expires.from(later(r.due, s.now))
 	n = s.fresh(&notice{content: r.content, key: r.key, route: s.routeOf(r.key), state: client.Scheduled, due: r.due, firstDue: r.due,
 		createdAt: s.now})
 	s.kept[r.key] = n
-	return n, http.StatusCreated, old != nil, nil
+	return n, http.StatusCreated, old != nil
 }
 
 func later(a, b time.Time) time.Time {
@@ -179,26 +161,17 @@ func (s *Service) fresh(n *notice) *notice {
 }
 
 // batch schedules the notices of a JSON array, or of lines of JSON.
-func (s *Service) batch(w http.ResponseWriter, r *http.Request) {
-	body, ok := s.begin(w, r)
-	if !ok {
-		return
-	}
-
-	defer s.mu.Unlock()
-
-	items, lines := batchItems(body)
+func (s *Service) batch(_ *http.Request, body []byte) (int, any) {
+	items, inLines := batchItems(body)
 	if len(items) == 0 || len(items) > 1000 {
-		p := wrongField("body", "holds %d notices; want 1 to 1000", len(items))
-		write(w, p.Status, p)
-		return
+		panic(wrongField("body", "holds %d notices; want 1 to 1000", len(items)))
 	}
 
-	answers := make([]any, len(items))
+	answers := make(lines, len(items))
 	tally := map[int]int{}
 	for i, item := range items {
 		var status int
-		answers[i], status = s.batchItem(item, i)
+		status, answers[i] = s.batchItem(item, i)
 		tally[status]++
 	}
 
@@ -209,21 +182,15 @@ func (s *Service) batch(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 
-	if !lines {
-		write(w, status, answers)
-		return
+	if inLines {
+		return status, answers
 	}
 
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	w.WriteHeader(status)
-	enc := json.NewEncoder(w)
-	for _, a := range answers {
-		_ = enc.Encode(a) // fails if the caller has closed the connection
-	}
+	return status, []any(answers)
 }
 
 // batchItems returns the items of a batch, and whether they were lines of JSON.
-func batchItems(body []byte) (items []json.RawMessage, lines bool) {
+func batchItems(body []byte) (items []json.RawMessage, inLines bool) {
 	if json.Unmarshal(body, &items) == nil && !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
 		return items, false
 	}
@@ -239,60 +206,55 @@ func batchItems(body []byte) (items []json.RawMessage, lines bool) {
 }
 
 // batchItem schedules the i-th item of a batch.
-func (s *Service) batchItem(item json.RawMessage, i int) (answer any, status int) {
-	n, status, replaced, p := s.keep(item, "body["+strconv.Itoa(i)+"].")
-	if p != nil {
+func (s *Service) batchItem(item json.RawMessage, i int) (status int, answer any) {
+	at := "body[" + strconv.Itoa(i) + "]."
+	status, answer = answered(func() (int, any) {
+		n, status, replaced := s.put(s.read(item, at, at+"key"))
+		return status, withDelay(item, map[string]any{"key": n.key, "status": status, "created": status == http.StatusCreated,
+			"replaced": replaced, "notice": n.view(false, nil)})
+	})
+	if p, ok := answer.(*problem); ok {
 		var given struct{ Key string }
 		_ = json.Unmarshal(item, &given) // an invalid item may have no key
-		return map[string]any{"key": given.Key, "status": p.Status, "problem": p}, p.Status
+		answer = map[string]any{"key": given.Key, "status": status, "problem": p}
 	}
 
-	return withDelay(item, map[string]any{"key": n.key, "status": status, "created": status == http.StatusCreated,
-		"replaced": replaced, "notice": n.view(false, nil)}), status
+	return status, answer
 }
 
 // find returns the notice in the path of a call.
-func (s *Service) find(r *http.Request) (*notice, *problem) {
+func (s *Service) find(r *http.Request) *notice {
 	key := r.PathValue("key")
 	if !segments.MatchString(key) {
-		return nil, wrongField("path.key", "want app:module:type:id")
-	}
-	if n := s.kept[key]; n != nil {
-		return n, nil
+		panic(wrongField("path.key", "want app:module:type:id"))
 	}
 
-	return nil, failed(http.StatusNotFound, "there is no notice with the key %s", key)
+	if n := s.kept[key]; n != nil {
+		return n
+	}
+
+	panic(failed(http.StatusNotFound, "there is no notice with the key %s", key))
 }
 
-func (s *Service) get(r *http.Request, _ []byte) (int, any, *problem) {
-	n, p := s.find(r)
-	if p != nil {
-		return 0, nil, p
-	}
-
-	return http.StatusOK, n.view(true, nil), nil
+func (s *Service) get(r *http.Request, _ []byte) (int, any) {
+	return http.StatusOK, s.find(r).view(true, nil)
 }
 
 // change changes a notice that is in one of the from states.
-func (s *Service) change(r *http.Request, verb string, do func(*notice), from ...client.State) (int, map[string]any, *problem) {
-	n, p := s.find(r)
-	if p != nil {
-		return 0, nil, p
-	}
+func (s *Service) change(r *http.Request, verb string, do func(*notice), from ...client.State) (int, map[string]any) {
+	n := s.find(r)
 
 	before := n.state
 	fits := slices.Contains(from, before)
 	if !fits && !(verb == string(client.Cancelled) && before == client.Cancelled) {
-		p := failed(http.StatusConflict, "the notice is %s, so it cannot be %s", before, verb)
-		p.State = before
-		return 0, nil, p
+		panic(conflict(before, "the notice is %s, so it cannot be %s", before, verb))
 	}
 
 	if fits {
 		do(n)
 	}
 
-	return http.StatusOK, n.changed(before, fits, fits && before == client.Claimed), nil
+	return http.StatusOK, n.changed(before, fits, fits && before == client.Claimed)
 }
 
 // changed returns the answer to a call that changes a notice.
@@ -300,7 +262,7 @@ func (n *notice) changed(before client.State, changed, inFlight bool) map[string
 	return n.view(true, map[string]any{"changed": changed, "before": before, "in_flight": inFlight})
 }
 
-func (s *Service) cancel(r *http.Request, _ []byte) (int, any, *problem) {
+func (s *Service) cancel(r *http.Request, _ []byte) (int, any) {
 	return s.change(r, string(client.Cancelled), func(n *notice) {
 		n.state, n.settledAt, n.handed = client.Cancelled, s.now, false
 	}, client.Scheduled, client.Claimed, client.Dead)
@@ -313,54 +275,41 @@ func (s *Service) revive(n *notice) {
 }
 
 // readResend decodes the body of a resend.
-func readResend(body []byte) (id string, ending int, x expiry, p *problem) {
-	m, p := fields(body, "body.", "id", "ending", "expires")
-	if raw := m["expires"]; raw != nil && p == nil {
-		x, p = readExpiry(raw, "body.expires")
+func readResend(body []byte) (id string, ending int, x expiry) {
+	m := fields(body, "body.", "id", "ending", "expires")
+	if raw := m["expires"]; raw != nil {
+		x = readExpiry(raw, "body.expires")
 	}
 
 	switch {
-	case p != nil:
 	case json.Unmarshal(m["id"], &id) != nil || !webhookID.MatchString(id):
-		p = wrongField("body.id", "want the notice's webhook-id")
+		panic(wrongField("body.id", "want the notice's webhook-id"))
 	case json.Unmarshal(m["ending"], &ending) != nil || ending < 1:
-		p = wrongField("body.ending", "want the notice's ending, from 1")
+		panic(wrongField("body.ending", "want the notice's ending, from 1"))
 	}
 
-	return id, ending, x, p
+	return id, ending, x
 }
 
 // resend schedules a delivered or dead notice again.
-func (s *Service) resend(r *http.Request, body []byte) (int, any, *problem) {
-	id, ending, x, p := readResend(body)
-	if p != nil {
-		return 0, nil, p
-	}
-
-	n, p := s.find(r)
-	if p != nil {
-		return 0, nil, p
-	}
+func (s *Service) resend(r *http.Request, body []byte) (int, any) {
+	id, ending, x := readResend(body)
+	n := s.find(r)
 
 	before := n.state
 	switch {
 	case n.id != id:
-		return 0, nil, failed(http.StatusConflict, "the notice is not resent: the key has another notice")
+		panic(failed(http.StatusConflict, "the notice is not resent: the key has another notice"))
 	case n.resent == ending && n.ending() <= ending+1:
-		return http.StatusOK, n.changed(before, false, false), nil
+		return http.StatusOK, n.changed(before, false, false)
 	case before != client.Delivered && before != client.Dead || n.ending() != ending:
-		p := failed(http.StatusConflict, "the notice is not resent: it is %s, ending %d", before, n.ending())
-		p.State = before
-		return 0, nil, p
+		panic(conflict(before, "the notice is not resent: it is %s, ending %d", before, n.ending()))
 	}
 
-	if x, p = s.again(n, x); p != nil {
-		return 0, nil, p
-	}
-
+	x = s.again(n, x)
 	s.revive(n)
 	n.resend, n.resent, n.expires = n.resend+1, ending, x
-	return http.StatusOK, n.changed(before, true, false), nil
+	return http.StatusOK, n.changed(before, true, false)
 }
 
 // ending returns how often the notice has been finalized.
@@ -379,34 +328,25 @@ func (n *notice) ending() int {
 
 // report returns the call of a kind of report.
 func (s *Service) report(verb string, known ...string) call {
-	return func(r *http.Request, body []byte) (int, any, *problem) {
-		m, p := fields(body, "body.", append([]string{"attempt", "id", "response"}, known...)...)
-		if p != nil {
-			return 0, nil, p
-		}
-
+	return func(r *http.Request, body []byte) (int, any) {
+		m := fields(body, "body.", append([]string{"attempt", "id", "response"}, known...)...)
 		var attempt int
 		var id string
 		switch {
 		case json.Unmarshal(m["attempt"], &attempt) != nil || attempt < 1:
-			return 0, nil, wrongField("body.attempt", "want the attempt's number, 1 or more, as the entry gave it")
+			panic(wrongField("body.attempt", "want the attempt's number, 1 or more, as the entry gave it"))
 		case json.Unmarshal(m["id"], &id) != nil || id == "":
-			return 0, nil, wrongField("body.id", "want the id of the entry")
+			panic(wrongField("body.id", "want the id of the entry"))
 		}
 
-		res, p := reported(verb, m)
-		if p != nil {
-			return 0, nil, p
-		}
-
-		return s.settle(r, id, attempt, res)
+		return s.settle(r, id, attempt, reported(verb, m))
 	}
 }
 
 // reported decodes the result of an attempt from a report.
-func reported(verb string, m map[string]json.RawMessage) (res result, p *problem) {
+func reported(verb string, m map[string]json.RawMessage) (res result) {
 	if raw := m["response"]; raw != nil && json.Unmarshal(raw, &res.response) != nil {
-		return res, wrongField("body.response", "want a string")
+		panic(wrongField("body.response", "want a string"))
 	}
 
 	switch verb {
@@ -416,16 +356,11 @@ func reported(verb string, m map[string]json.RawMessage) (res result, p *problem
 	case "defer":
 		res.reason, res.deferred, res.after = "locked", true, deferral
 		if raw := m["after"]; raw != nil {
-			d, err := duration(raw)
-			if err != nil {
-				return res, wrongField("body.after", "%v", err)
-			}
-
-			res.after = cmp.Or(d, deferral)
+			res.after = cmp.Or(durationOf(raw, "body.after"), deferral)
 		}
 	}
 
-	return res, nil
+	return res
 }
 
 // undoes reports whether a report turns a delivered notice into a failed one. That is possible if the
@@ -436,18 +371,13 @@ func (n *notice) undoes(res result) bool {
 }
 
 // settle settles the attempt of a report. A repeated report changes nothing.
-func (s *Service) settle(r *http.Request, id string, number int, res result) (int, any, *problem) {
-	n, p := s.find(r)
-	if p != nil {
-		return 0, nil, p
-	}
+func (s *Service) settle(r *http.Request, id string, number int, res result) (int, any) {
+	n := s.find(r)
 
 	before, undoes := n.state, n.undoes(res)
 	switch {
 	case n.id != id:
-		p := failed(http.StatusConflict, "the report is on notice %s, but the key has another notice, %s", id, n.id)
-		p.State = before
-		return 0, nil, p
+		panic(conflict(before, "the report is on notice %s, but the key has another notice, %s", id, n.id))
 	case n.used == number && (n.handed || undoes):
 		if undoes { // the notice is finalized once more
 			n.ended++
@@ -455,14 +385,12 @@ func (s *Service) settle(r *http.Request, id string, number int, res result) (in
 
 		n.handed, n.settledAt = true, time.Time{}
 		s.end(n, res)
-		return http.StatusOK, n.changed(before, true, false), nil
+		return http.StatusOK, n.changed(before, true, false)
 	case n.repeats(number, res):
-		return http.StatusOK, n.changed(before, false, false), nil
+		return http.StatusOK, n.changed(before, false, false)
 	}
 
-	p = failed(http.StatusConflict, "the notice is %s, so it cannot be reported on as attempt %d", before, number)
-	p.State = before
-	return 0, nil, p
+	panic(conflict(before, "the notice is %s, so it cannot be reported on as attempt %d", before, number))
 }
 
 // repeats reports whether the same report has been made before.
@@ -476,108 +404,75 @@ func (n *notice) repeats(number int, res result) bool {
 }
 
 func noRoute(name string) *problem {
-	return failed(http.StatusNotFound, "no route is named %q; GET /v1/routes lists them", name)
+	panic(failed(http.StatusNotFound, "no route is named %q; GET /v1/routes lists them", name))
 }
 
 // matching returns the page of notices that a query selects, in the order of their keys.
-func (s *Service) matching(q url.Values, limit int) (page []*notice, cursor string, p *problem) {
+func (s *Service) matching(q url.Values, limit int) (page []*notice, cursor string) {
 	after, err := base64.RawURLEncoding.DecodeString(q.Get("cursor"))
 	if err != nil {
-		p := wrongField("query.cursor", "is not a cursor of this listing; start again without a cursor")
-		fresh := failed(http.StatusBadRequest, "%s", p.Detail)
-		fresh.Errors = p.Errors
-		return nil, "", fresh
+		panic(wrongCursor())
 	}
 
 	if name := q.Get("route"); name != "" && s.routeNamed(name) == nil {
-		return nil, "", noRoute(name)
+		panic(noRoute(name))
 	}
 
-	since, p := instant(q, "since")
-	if p != nil {
-		return nil, "", p
-	}
-
-	until, p := instant(q, "until")
-	if p != nil {
-		return nil, "", p
-	}
-
+	b := &bulk{prefix: q.Get("prefix"), reason: q.Get("reason"), host: strings.ToLower(q.Get("host")),
+		since: instant(q, "query.", "since"), until: instant(q, "query.", "until")}
 	for _, key := range slices.Sorted(maps.Keys(s.kept)) {
 		n := s.kept[key]
-		if key <= string(after) || !n.matches(q) || !n.within(since, until) {
+		if key <= string(after) || !n.matches(q) || !b.fits(n) {
 			continue
 		}
 		if len(page) == limit {
-			return page, base64.RawURLEncoding.EncodeToString([]byte(page[limit-1].key)), nil
+			return page, base64.RawURLEncoding.EncodeToString([]byte(page[limit-1].key))
 		}
 
 		page = append(page, n)
 	}
 
-	return page, "", nil
+	return page, ""
 }
 
-// matches reports whether a query selects the notice, apart from its period.
+// matches reports whether the route and the state of a query are those of the notice. It never waits for another one: no
+// route of the fake has an order.
 func (n *notice) matches(q url.Values) bool {
-	for name, value := range map[string]string{"route": n.route.Name, "state": string(n.state), "reason": n.reason} {
+	for name, value := range map[string]string{"route": n.route.Name, "state": string(n.state)} {
 		if want := q.Get(name); want != "" && want != value {
 			return false
 		}
 	}
 
-	host := strings.ToLower(q.Get("host"))
-	if q.Get("waiting") == "true" { // no route of the fake has an order
-		return false
-	}
-
-	return under(n.key, q.Get("prefix")) && (host == "" || n.host() == host)
-}
-
-// within reports whether the notice's time is in a period: the time of its outcome, or its due time.
-func (n *notice) within(since, until time.Time) bool {
-	at := n.due
-	if !n.settledAt.IsZero() {
-		at = n.settledAt
-	}
-
-	return !at.Before(since) && (until.IsZero() || at.Before(until))
+	return q.Get("waiting") != "true"
 }
 
 // limitOf returns the page size of a listing, and checks its filters.
-func limitOf(q url.Values) (limit int, p *problem) {
+func limitOf(q url.Values) (limit int) {
 	limit = 100
 	if v := q.Get("limit"); v != "" {
 		n, err := strconv.Atoi(v)
 		if limit = n; err != nil || n < 1 || n > 1000 {
-			return 0, wrongField("query.limit", "want a number from 1 to 1000")
+			panic(wrongField("query.limit", "want a number from 1 to 1000"))
 		}
 	}
 
 	state, states := client.State(q.Get("state")), []client.State{client.Scheduled, client.Claimed, client.Delivered, client.Cancelled,
 		client.Dead}
 	if state != "" && !slices.Contains(states, state) {
-		return 0, wrongField("query.state", "want scheduled, claimed, delivered, cancelled or dead")
-	}
-	if q.Get("reason") != "" && state != client.Dead {
-		return 0, wrongField("query.reason", "only dead letters have a reason; add state=dead")
+		panic(wrongField("query.state", "want scheduled, claimed, delivered, cancelled or dead"))
 	}
 
-	return limit, nil
+	if q.Get("reason") != "" && state != client.Dead {
+		panic(wrongField("query.reason", "only dead letters have a reason; add state=dead"))
+	}
+
+	return limit
 }
 
-func (s *Service) list(r *http.Request, _ []byte) (int, any, *problem) {
+func (s *Service) list(r *http.Request, _ []byte) (int, any) {
 	q := r.URL.Query()
-	limit, p := limitOf(q)
-	if p != nil {
-		return 0, nil, p
-	}
-
-	page, cursor, p := s.matching(q, limit)
-	if p != nil {
-		return 0, nil, p
-	}
-
+	page, cursor := s.matching(q, limitOf(q))
 	items := make([]any, len(page))
 	for i, n := range page {
 		items[i] = n.view(true, nil)
@@ -588,5 +483,5 @@ func (s *Service) list(r *http.Request, _ []byte) (int, any, *problem) {
 		answer["cursor"] = cursor
 	}
 
-	return http.StatusOK, answer, nil
+	return http.StatusOK, answer
 }

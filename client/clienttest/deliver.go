@@ -68,8 +68,7 @@ const (
 	maxDeferrals = 100
 )
 
-// attempt makes an attempt. It calls the receiver without the lock, because the receiver may call the
-// API, and even cancel this notice.
+// attempt makes an attempt. Its receiver may call the API, and even cancel this notice.
 func (s *Service) attempt(n *notice) {
 	switch kind := targetKind(n.route.Target); kind {
 	case "list", "stream":
@@ -87,9 +86,7 @@ func (s *Service) attempt(n *notice) {
 		n.state = client.Claimed
 		req, cancel := s.request(n)
 		defer cancel()
-		s.mu.Unlock()
 		r := s.call(req, n.locked)
-		s.mu.Lock()
 		// A call may have changed the notice during the attempt. Then the outcome changes nothing.
 		if s.kept[n.key] == n && n.state == client.Claimed {
 			s.end(n, r)
@@ -210,8 +207,11 @@ func (n *notice) unsigned(ctx context.Context) (req *http.Request, signed []byte
 	return req, signed
 }
 
-// call makes a request and classifies the answer like a route with _ACK=2xx.
+// call makes a request and classifies the answer like a route with _ACK=2xx. It unlocks the service meanwhile, because the
+// receiver may call the API.
 func (s *Service) call(req *http.Request, locked int) result {
+	s.mu.Unlock()
+	defer s.mu.Lock()
 	var res *http.Response
 	if s.receiver != nil {
 		req.RequestURI, req.RemoteAddr = req.URL.RequestURI(), "192.0.2.1:1234"

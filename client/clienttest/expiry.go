@@ -29,55 +29,48 @@ func (x expiry) fixed() time.Time {
 }
 
 // readExpiry decodes a time or a duration.
-func readExpiry(raw json.RawMessage, at string) (x expiry, p *problem) {
+func readExpiry(raw json.RawMessage, at string) (x expiry) {
 	var text string
 	if json.Unmarshal(raw, &text) == nil && strings.ContainsAny(text, "TtZz:") {
 		if json.Unmarshal(raw, &x.at) != nil {
-			return x, wrongField(at, "want a time such as 2026-11-21T09:30:00Z")
+			panic(wrongField(at, "want a time such as 2026-11-21T09:30:00Z"))
 		}
 
-		return expiry{at: x.at.UTC()}, nil
+		return expiry{at: x.at.UTC()}
 	}
 
-	d, err := duration(raw)
-	if err != nil {
-		return x, wrongField(at, "%v", err)
-	}
+	d := durationOf(raw, at)
 	if d < time.Millisecond {
-		return x, wrongField(at, "want a time, or a duration after the due time such as 10m")
+		panic(wrongField(at, "want a time, or a duration after the due time such as 10m"))
 	}
 
-	return expiry{after: d}, nil
+	return expiry{after: d}
 }
 
-// from returns the expiry of a notice that is due at a time. The problem says that it would have expired then.
-func (x expiry) from(due time.Time) (expiry, *problem) {
+// from returns the expiry of a notice that is due at a time. It refuses one that would have expired then.
+func (x expiry) from(due time.Time) expiry {
 	if x.after != 0 {
 		x.at = due.Add(x.after)
 	}
 
 	if !x.at.IsZero() && !x.at.After(due) {
-		return x, failed(http.StatusUnprocessableEntity, "the notice would have expired by then; want a later expires, or an earlier due time")
+		panic(failed(http.StatusUnprocessableEntity, "the notice would have expired by then; want a later expires, or an earlier due time"))
 	}
 
-	return x, nil
+	return x
 }
 
 // again returns the expiry of a notice that is sent again now: a new one, or its own.
-func (s *Service) again(n *notice, x expiry) (expiry, *problem) {
+func (s *Service) again(n *notice, x expiry) expiry {
 	if x == (expiry{}) {
-		x = expiry{at: n.expires.at}
-		if _, p := x.from(s.now); p != nil {
-			return x, p
-		}
-
-		return n.expires, nil
+		expiry{at: n.expires.at}.from(s.now) // refuses one that has passed
+		return n.expires
 	}
 
-	x, p := x.from(s.now)
+	x = x.from(s.now)
 	first := n.expires.fixed()
 	x.after, x.first = n.expires.after, &first // the duration of the schedule call is shown
-	return x, p
+	return x
 }
 
 // expired reports whether no attempt may begin at a time.
@@ -98,24 +91,14 @@ func (s *Service) bury(n *notice) {
 	n.state, n.settledAt, n.reason, n.handed = client.Dead, s.now, "expired", false
 }
 
-func (s *Service) redrive(r *http.Request, _ []byte) (int, any, *problem) {
+func (s *Service) redrive(r *http.Request, _ []byte) (int, any) {
 	var x expiry
 	if text := r.URL.Query().Get("expires"); text != "" {
-		var p *problem
-		if x, p = readExpiry(json.RawMessage(strconv.Quote(text)), "query.expires"); p != nil {
-			return 0, nil, p
-		}
+		x = readExpiry(json.RawMessage(strconv.Quote(text)), "query.expires")
 	}
 
-	n, p := s.find(r)
-	if p != nil {
-		return 0, nil, p
-	}
-
-	if n.state == client.Dead {
-		if x, p = s.again(n, x); p != nil {
-			return 0, nil, p
-		}
+	if n := s.find(r); n.state == client.Dead {
+		x = s.again(n, x)
 	}
 
 	return s.change(r, "redriven", func(n *notice) {

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	"notifier/client"
 )
@@ -28,12 +27,8 @@ type jobRequest struct {
 }
 
 // startJob makes a bulk change. It is done before the call is answered, whatever its rate is.
-func (s *Service) startJob(_ *http.Request, body []byte) (int, any, *problem) {
-	q, b, p := s.readJob(body)
-	if p != nil {
-		return 0, nil, p
-	}
-
+func (s *Service) startJob(_ *http.Request, body []byte) (int, any) {
+	q, b := s.readJob(body)
 	var chosen []*notice
 	found, claimed, refused := 0, 0, 0
 	for _, n := range s.kept {
@@ -61,7 +56,7 @@ func (s *Service) startJob(_ *http.Request, body []byte) (int, any, *problem) {
 
 	if q.DryRun {
 		v["found"], v["complete"] = found, true
-		return http.StatusOK, v, nil
+		return http.StatusOK, v
 	}
 
 	for _, n := range chosen {
@@ -76,51 +71,41 @@ func (s *Service) startJob(_ *http.Request, body []byte) (int, any, *problem) {
 	v["changed"], v["seen"], v["total"] = len(chosen), found, found
 	v["created_at"], v["changed_at"] = stamp(s.now), stamp(s.now)
 	s.jobs = slices.Insert(s.jobs, 0, v)
-	return http.StatusCreated, v, nil
+	return http.StatusCreated, v
 }
 
 // readJob decodes and checks a request.
-func (s *Service) readJob(body []byte) (q jobRequest, b *bulk, p *problem) {
-	m, p := fields(body, "body.", "kind", "prefix", "route", "host", "reason", "since", "until", "rate", "dry_run")
-	if p != nil {
-		return q, nil, p
-	}
+func (s *Service) readJob(body []byte) (q jobRequest, b *bulk) {
+	m := fields(body, "body.", "kind", "prefix", "route", "host", "reason", "since", "until", "rate", "dry_run")
 
 	raw, _ := json.Marshal(m) // of decoded members
 	if json.Unmarshal(raw, &q) != nil {
-		return q, nil, wrongField("body", "a member has another type")
+		panic(wrongField("body", "a member has another type"))
 	}
 
 	switch {
 	case !slices.Contains([]client.JobKind{client.JobCancel, client.JobRedrive, client.JobPurge}, q.Kind):
-		return q, nil, wrongField("body.kind", "want cancel, redrive or purge")
+		panic(wrongField("body.kind", "want cancel, redrive or purge"))
 	case q.Kind == client.JobCancel && q.Prefix == "":
-		return q, nil, wrongField("body.prefix", "is missing; a cancel needs the prefix of the keys")
+		panic(wrongField("body.prefix", "is missing; a cancel needs the prefix of the keys"))
 	case q.Kind == client.JobCancel && q.Reason != "":
-		return q, nil, wrongField("body.reason", "is for redrive and purge")
+		panic(wrongField("body.reason", "is for redrive and purge"))
 	case q.Route != "" && s.routeNamed(q.Route) == nil:
-		return q, nil, wrongField("body.route", "no route has this name")
+		panic(wrongField("body.route", "no route has this name"))
 	}
 
-	b, p = readBulk(url.Values{"prefix": {q.Prefix}, "host": {q.Host}, "reason": {q.Reason}, "since": {q.Since}, "until": {q.Until},
-		"rate": {cmp.Or(q.Rate, "100/s")}})
-	if p != nil {
-		field := strings.TrimPrefix(p.Errors[0].Location, "query.")
-		return q, nil, wrongField("body."+field, "%s", p.Errors[0].Message)
-	}
-
-	return q, b, nil
+	return q, readBulk(url.Values{"prefix": {q.Prefix}, "host": {q.Host}, "reason": {q.Reason}, "since": {q.Since}, "until": {q.Until},
+		"rate": {cmp.Or(q.Rate, "100/s")}}, "body.")
 }
 
 // takes reports whether a bulk change takes a notice, or leaves it only because of its state.
 func (q *jobRequest) takes(n *notice, b *bulk) bool {
-	at, pending := n.settledAt, n.state == client.Scheduled || n.state == client.Claimed
+	states := []client.State{client.Dead}
 	if q.Kind == client.JobCancel {
-		at = n.due
+		states = []client.State{client.Scheduled, client.Claimed}
 	}
 
-	return (q.Route == "" || n.route.Name == q.Route) && b.fits(n, at) &&
-		(q.Kind == client.JobCancel && pending || q.Kind != client.JobCancel && n.state == client.Dead)
+	return (q.Route == "" || n.route.Name == q.Route) && b.fits(n) && slices.Contains(states, n.state)
 }
 
 // spellRate formats a rate like the API: 100/s, or 30/m.
@@ -132,16 +117,16 @@ func spellRate(perSecond float64) string {
 }
 
 // listJobs lists the bulk changes, latest first.
-func (s *Service) listJobs(*http.Request, []byte) (int, any, *problem) {
-	return http.StatusOK, map[string]any{"items": append([]map[string]any{}, s.jobs...)}, nil
+func (s *Service) listJobs(*http.Request, []byte) (int, any) {
+	return http.StatusOK, map[string]any{"items": append([]map[string]any{}, s.jobs...)}
 }
 
 // showJob answers with a bulk change.
-func (s *Service) showJob(r *http.Request, _ []byte) (int, any, *problem) {
+func (s *Service) showJob(r *http.Request, _ []byte) (int, any) {
 	i := slices.IndexFunc(s.jobs, func(v map[string]any) bool { return v["id"] == r.PathValue("id") })
 	if i < 0 {
-		return 0, nil, failed(http.StatusNotFound, "no job has the id %s", r.PathValue("id"))
+		panic(failed(http.StatusNotFound, "no job has the id %s", r.PathValue("id")))
 	}
 
-	return http.StatusOK, s.jobs[i], nil
+	return http.StatusOK, s.jobs[i]
 }

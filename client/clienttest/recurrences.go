@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"notifier/client"
@@ -24,14 +23,11 @@ type recurrence struct {
 var numbered = regexp.MustCompile(`~[0-9]+$`)
 
 // putRecurrence creates or replaces a recurring notice.
-func (s *Service) putRecurrence(r *http.Request, body []byte) (int, any, *problem) {
-	x, p := s.readRecurrence(r.PathValue("key"), body)
-	if p != nil {
-		return 0, nil, p
-	}
+func (s *Service) putRecurrence(r *http.Request, body []byte) (int, any) {
+	x := s.readRecurrence(r.PathValue("key"), body)
 
 	if r.URL.Query().Get("dry_run") == "true" {
-		return http.StatusOK, x.view(s.now, true, map[string]any{"created": false}), nil
+		return http.StatusOK, x.view(s.now, true, map[string]any{"created": false})
 	}
 
 	key := x.shown.Key
@@ -42,72 +38,56 @@ func (s *Service) putRecurrence(r *http.Request, body []byte) (int, any, *proble
 
 	x.shown.Number = max(x.shown.Number, s.numbers[key])
 	s.numbers[key], s.recurring[key] = x.shown.Number, x
-	return status, x.view(s.now, true, map[string]any{"created": old == nil}), nil
+	return status, x.view(s.now, true, map[string]any{"created": old == nil})
 }
 
 // readRecurrence decodes and checks a request.
-func (s *Service) readRecurrence(key string, body []byte) (*recurrence, *problem) {
+func (s *Service) readRecurrence(key string, body []byte) *recurrence {
 	x := &recurrence{shown: client.Recurrence{Key: key}}
 	r := &x.shown
 	own := map[string]any{"cron": &r.Cron, "zone": &r.Zone, "times": &r.Times, "missed": &r.Missed, "missed_most": &r.MissedMost,
 		"overlap": &r.Overlap, "anchor": &r.Anchor, "from": &r.From, "until": &r.Until, "paused": &r.Paused, "number": &r.Number,
 		"every": new(any), "last_tick": new(any)}
-	m, p := fields(body, "body.", append(slices.Sorted(maps.Keys(own)), "body", "body_text", "body_base64", "content_type", "url", "audience",
+	m := fields(body, "body.", append(slices.Sorted(maps.Keys(own)), "body", "body_text", "body_base64", "content_type", "url", "audience",
 		"headers", "method", "retry", "expires")...)
-	if p != nil {
-		return nil, p
-	}
 
 	switch {
 	case !segments.MatchString(key) || numbered.MatchString(key):
-		return nil, wrongField("path.key", "want app:module:type:name, whose name does not end in ~ and digits")
+		panic(wrongField("path.key", "want app:module:type:name, whose name does not end in ~ and digits"))
 	case (m["cron"] == nil) == (m["every"] == nil):
-		return nil, wrongField("body.cron", "want either cron or every")
+		panic(wrongField("body.cron", "want either cron or every"))
 	}
 
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		if raw := m[name]; raw != nil && json.Unmarshal(raw, own[name]) != nil {
-			return nil, wrongField("body."+name, "has another type")
+			panic(wrongField("body."+name, "has another type"))
 		}
 	}
 
 	if raw := m["every"]; raw != nil {
 		var err error
 		if x.every, err = duration(raw); err != nil || x.every < time.Second {
-			return nil, wrongField("body.every", "want an interval of 1s or more")
+			panic(wrongField("body.every", "want an interval of 1s or more"))
 		}
 
 		r.Every = spell(x.every)
 	}
 
-	if p := s.checkUntil(r); p != nil {
-		return nil, p
-	}
-
+	s.checkUntil(r)
 	maps.DeleteFunc(m, func(name string, _ json.RawMessage) bool { return own[name] != nil })
 	m["key"], _ = json.Marshal(key)
 	rest, _ := json.Marshal(m) // of decoded members
-	q, p := s.read(rest, "body.")
-	if p != nil && strings.HasPrefix(p.Detail, "body.key") {
-		return nil, wrongField("path.key", "no route covers it")
-	}
-	if p != nil {
-		return nil, p
-	}
-
-	x.content, x.route = q.content, s.routeOf(key)
+	x.content, x.route = s.read(rest, "body.", "path.key").content, s.routeOf(key)
 	r.Route = x.route.Name
-	return x, nil
+	return x
 }
 
 // checkUntil refuses an end that has passed, unless the recurring notice has it already or comes from another service.
-func (s *Service) checkUntil(r *client.Recurrence) *problem {
+func (s *Service) checkUntil(r *client.Recurrence) {
 	old := s.recurring[r.Key]
-	if r.Until.IsZero() || !r.Until.Before(s.now) || r.Number > 0 || old != nil && old.shown.Until.Equal(r.Until) {
-		return nil
+	if r.Until.Before(s.now) && !r.Until.IsZero() && r.Number == 0 && (old == nil || !old.shown.Until.Equal(r.Until)) {
+		panic(wrongField("body.until", "has passed; want a later time, or leave it out"))
 	}
-
-	return wrongField("body.until", "has passed; want a later time, or leave it out")
 }
 
 // view returns the recurring notice as the API shows it. The next ticks are those of an interval without an anchor.
@@ -140,13 +120,9 @@ func (x *recurrence) view(now time.Time, withBody bool, more map[string]any) map
 }
 
 // listRecurrences lists the recurring notices under a prefix, by key.
-func (s *Service) listRecurrences(r *http.Request, _ []byte) (int, any, *problem) {
+func (s *Service) listRecurrences(r *http.Request, _ []byte) (int, any) {
 	q := r.URL.Query()
-	limit, p := limitOf(q)
-	if p != nil {
-		return 0, nil, p
-	}
-
+	limit := limitOf(q)
 	items, answer := []any{}, map[string]any{}
 	last := ""
 	for _, key := range slices.Sorted(maps.Keys(s.recurring)) {
@@ -163,40 +139,40 @@ func (s *Service) listRecurrences(r *http.Request, _ []byte) (int, any, *problem
 	}
 
 	answer["items"] = items
-	return http.StatusOK, answer, nil
+	return http.StatusOK, answer
 }
 
 // withRecurrence returns a call on the recurring notice in the path.
-func (s *Service) withRecurrence(do func(x *recurrence) (int, any, *problem)) call {
-	return func(r *http.Request, _ []byte) (int, any, *problem) {
+func (s *Service) withRecurrence(do func(x *recurrence) (int, any)) call {
+	return func(r *http.Request, _ []byte) (int, any) {
 		x := s.recurring[r.PathValue("key")]
 		if x == nil {
-			return 0, nil, failed(http.StatusNotFound, "no recurring notice has the key %s", r.PathValue("key"))
+			panic(failed(http.StatusNotFound, "no recurring notice has the key %s", r.PathValue("key")))
 		}
 
 		return do(x)
 	}
 }
 
-func (s *Service) showRecurrence(x *recurrence) (int, any, *problem) {
-	return http.StatusOK, x.view(s.now, true, nil), nil
+func (s *Service) showRecurrence(x *recurrence) (int, any) {
+	return http.StatusOK, x.view(s.now, true, nil)
 }
 
-func (s *Service) deleteRecurrence(x *recurrence) (int, any, *problem) {
+func (s *Service) deleteRecurrence(x *recurrence) (int, any) {
 	delete(s.recurring, x.shown.Key)
-	return http.StatusOK, map[string]any{"key": x.shown.Key, "deleted": true}, nil
+	return http.StatusOK, map[string]any{"key": x.shown.Key, "deleted": true}
 }
 
 // pauseRecurrence returns a call that pauses or resumes.
-func (s *Service) pauseRecurrence(paused bool) func(x *recurrence) (int, any, *problem) {
-	return func(x *recurrence) (int, any, *problem) {
+func (s *Service) pauseRecurrence(paused bool) func(x *recurrence) (int, any) {
+	return func(x *recurrence) (int, any) {
 		x.shown.Paused = paused
 		return s.showRecurrence(x)
 	}
 }
 
 // runRecurrence schedules a notice that is due now. Numbers of other notices are skipped.
-func (s *Service) runRecurrence(x *recurrence) (int, any, *problem) {
+func (s *Service) runRecurrence(x *recurrence) (int, any) {
 	key := ""
 	for key == "" || s.kept[key] != nil {
 		x.shown.Number++
@@ -204,11 +180,8 @@ func (s *Service) runRecurrence(x *recurrence) (int, any, *problem) {
 	}
 
 	s.numbers[x.shown.Key] = x.shown.Number
-	n, _, _, p := s.put(request{content: x.content, key: key, due: s.now, onDuplicate: client.Replace})
-	if p != nil {
-		return 0, nil, p
-	}
+	n, _, _ := s.put(request{content: x.content, key: key, due: s.now, onDuplicate: client.Replace})
 
 	n.tick = s.now
-	return http.StatusCreated, n.view(true, nil), nil
+	return http.StatusCreated, n.view(true, nil)
 }

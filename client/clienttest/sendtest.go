@@ -1,6 +1,8 @@
 package clienttest
 
 import (
+	"bytes"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -9,30 +11,19 @@ import (
 )
 
 // sendTest makes a test call to the receiver of a notice.
-func (s *Service) sendTest(r *http.Request, body []byte) (int, any, *problem) {
-	if p := noBody(body); p != nil {
-		return 0, nil, p
-	}
-
-	n, p := s.find(r)
-	if p != nil {
-		return 0, nil, p
-	}
+func (s *Service) sendTest(r *http.Request, body []byte) (int, any) {
+	noBody(body)
+	n := s.find(r)
 
 	if kind := targetKind(n.route.Target); kind != "notice" && kind != "http" {
-		p := failed(http.StatusConflict, "the route does not deliver over HTTP, so no test can be sent")
-		p.State = n.state
-		return 0, nil, p
+		panic(conflict(n.state, "the route does not deliver over HTTP, so no test can be sent"))
 	}
 
 	test := s.fresh(&notice{key: testKey(n.route.Prefix), route: n.route, state: client.Claimed, due: s.now, createdAt: s.now,
 		content: content{url: n.url, audience: n.audience, method: n.method, contentType: "application/json", body: []byte(`{"test":true}`)}})
 	req, cancel := s.request(test)
 	defer cancel()
-	s.mu.Unlock() // the receiver may call the API
-	got := s.call(req, 0)
-	s.mu.Lock()
-	return http.StatusOK, testAnswer(n, req.URL, got), nil
+	return http.StatusOK, testAnswer(n, req.URL, s.call(req, 0))
 }
 
 // testKey is the key of a test: the route's prefix, with test in place of the missing parts.
@@ -71,17 +62,14 @@ func testAnswer(n *notice, address *url.URL, got result) map[string]any {
 }
 
 // noBody refuses a body with members.
-func noBody(body []byte) *problem {
-	if strings.TrimSpace(string(body)) == "null" {
-		return nil
+func noBody(body []byte) {
+	var members map[string]json.RawMessage
+	err := json.Unmarshal(body, &members)
+	switch {
+	case len(bytes.TrimSpace(body)) == 0 || err == nil && len(members) == 0:
+	case json.Valid(body):
+		panic(failed(http.StatusUnprocessableEntity, "this call takes no body"))
+	default:
+		panic(failed(http.StatusBadRequest, "the request's body is not JSON: %v", err))
 	}
-
-	if m, p := fields(body, "body."); p != nil && m == nil {
-		if p.Status == http.StatusBadRequest {
-			return p
-		}
-		return failed(http.StatusUnprocessableEntity, "this call takes no body")
-	}
-
-	return nil
 }

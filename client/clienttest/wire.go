@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"net/http"
@@ -227,7 +226,7 @@ func spelt(steps []time.Duration) (out []string) {
 	return out
 }
 
-// problem is an error answer.
+// problem is an error answer. A call panics with it.
 type problem = client.Problem
 
 func failed(status int, format string, a ...any) *problem {
@@ -241,8 +240,22 @@ func wrongField(location, format string, a ...any) *problem {
 	return p
 }
 
+// conflict is the problem of a call that does not fit the state of a notice.
+func conflict(state client.State, format string, a ...any) *problem {
+	p := failed(http.StatusConflict, format, a...)
+	p.State = state
+	return p
+}
+
+// wrongCursor is the problem of a listing or a bulk call.
+func wrongCursor() *problem {
+	p := wrongField("query.cursor", "is not a cursor of this call; start again without a cursor")
+	p.Title, p.Status = http.StatusText(http.StatusBadRequest), http.StatusBadRequest
+	return p
+}
+
 // fields decodes a JSON object, and refuses unknown members.
-func fields(data []byte, at string, known ...string) (map[string]json.RawMessage, *problem) {
+func fields(data []byte, at string, known ...string) map[string]json.RawMessage {
 	var m map[string]json.RawMessage
 	if len(bytes.TrimSpace(data)) == 0 {
 		data = []byte("{}")
@@ -250,18 +263,18 @@ func fields(data []byte, at string, known ...string) (map[string]json.RawMessage
 
 	if err := json.Unmarshal(data, &m); err != nil {
 		if json.Valid(data) {
-			return nil, wrongField("body", "want a JSON object")
+			panic(wrongField("body", "want a JSON object"))
 		}
-		return nil, failed(http.StatusBadRequest, "the request's body is not JSON: %v", err)
+		panic(failed(http.StatusBadRequest, "the request's body is not JSON: %v", err))
 	}
 
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if !slices.Contains(known, name) {
-			return nil, wrongField(at+name, "no such field; the fields are %s", strings.Join(known, ", "))
+			panic(wrongField(at+name, "no such field; the fields are %s", strings.Join(known, ", ")))
 		}
 	}
 
-	return m, nil
+	return m
 }
 
 // request is the decoded request of a schedule call.
@@ -284,19 +297,16 @@ var (
 	}
 )
 
-// read decodes and checks the request of a schedule call.
-func (s *Service) read(data []byte, at string) (r request, p *problem) {
-	m, p := fields(data, at, "key", "delay", "due", "body", "body_text", "body_base64", "content_type", "url", "audience", "headers",
+// read decodes and checks the request of a schedule call. Problems name the members with at before them, and the key as keyAt.
+func (s *Service) read(data []byte, at, keyAt string) (r request) {
+	m := fields(data, at, "key", "delay", "due", "body", "body_text", "body_base64", "content_type", "url", "audience", "headers",
 		"method", "retry", "expires", "on_duplicate")
-	if p != nil {
-		return r, p
-	}
 
 	for _, name := range []string{"key", "url", "audience", "content_type", "method", "on_duplicate", "headers", "retry", "body",
 		"body_text", "body_base64"} {
 		if raw, given := m[name]; given {
 			if err := r.set(name, raw); err != nil {
-				return r, wrongField(at+name, "%v", err)
+				panic(wrongField(at+name, "%v", err))
 			}
 		}
 	}
@@ -304,25 +314,20 @@ func (s *Service) read(data []byte, at string) (r request, p *problem) {
 	_, plain := m["body"]
 	_, text := m["body_text"]
 	if _, base := m["body_base64"]; plain && text || plain && base || text && base {
-		return r, wrongField(at+"body", "only one of body, body_text and body_base64 may be given")
+		panic(wrongField(at+"body", "only one of body, body_text and body_base64 may be given"))
 	}
 
-	if r.due, p = s.time(m, at); p != nil {
-		return r, p
-	}
-
-	r.dueGiven = m["due"] != nil
+	r.due, r.dueGiven = s.time(m, at), m["due"] != nil
 	if raw := m["expires"]; raw != nil {
-		if r.expires, p = readExpiry(raw, at+"expires"); p != nil {
-			return r, p
-		}
+		r.expires = readExpiry(raw, at+"expires")
 	}
 
 	if r.contentType == "" && json.Valid(r.body) {
 		r.contentType = "application/json"
 	}
 
-	return r, s.place(&r, at)
+	s.place(&r, at, keyAt)
+	return r
 }
 
 // set decodes and checks a member of the request.
@@ -441,6 +446,16 @@ func duration(raw json.RawMessage) (time.Duration, error) {
 	return (d + time.Millisecond - 1).Truncate(time.Millisecond), nil
 }
 
+// durationOf decodes a duration of a request.
+func durationOf(raw json.RawMessage, at string) time.Duration {
+	d, err := duration(raw)
+	if err != nil {
+		panic(wrongField(at, "%v", err))
+	}
+
+	return d
+}
+
 // longUnits matches the leading weeks and days of a duration, and the rest.
 var longUnits = regexp.MustCompile(`^(?:(\d{1,5}(?:\.\d{1,9})?)w)?(?:(\d{1,5}(?:\.\d{1,9})?)d)?(\d.*)?$`)
 
@@ -460,76 +475,68 @@ func withDays(text string) (time.Duration, error) {
 }
 
 // time returns the due time of a request; without delay and due it is now.
-func (s *Service) time(m map[string]json.RawMessage, at string) (time.Time, *problem) {
+func (s *Service) time(m map[string]json.RawMessage, at string) time.Time {
 	delay, due := m["delay"], m["due"]
 	switch {
 	case delay != nil && due != nil:
-		return time.Time{}, wrongField(at+"due", "delay and due are both given; give one of them, or none for now")
+		panic(wrongField(at+"due", "delay and due are both given; give one of them, or none for now"))
 	case delay != nil:
-		d, err := duration(delay)
-		if err != nil {
-			return time.Time{}, wrongField(at+"delay", "%v", err)
-		}
-
-		return s.now.Add(d), nil
+		return s.now.Add(durationOf(delay, at+"delay"))
 	case due != nil:
 		var t time.Time
 		if json.Unmarshal(due, &t) != nil {
-			return t, wrongField(at+"due", "want a time such as 2026-11-21T09:30:00Z")
+			panic(wrongField(at+"due", "want a time such as 2026-11-21T09:30:00Z"))
 		}
 
-		return t.Add(time.Millisecond - 1).Truncate(time.Millisecond).UTC(), nil
+		return t.Add(time.Millisecond - 1).Truncate(time.Millisecond).UTC()
 	}
 
-	return s.now, nil
+	return s.now
 }
 
 // place checks the key, and the rules of its route.
-func (s *Service) place(r *request, at string) *problem {
+func (s *Service) place(r *request, at, keyAt string) {
 	if !segments.MatchString(r.key) {
-		return wrongField(at+"key", "want app:module:type:id")
+		panic(wrongField(keyAt, "want app:module:type:id"))
 	}
 
 	rt := s.routeOf(r.key)
 	switch {
 	case rt == nil:
-		return wrongField(at+"key", "no route covers it")
+		panic(wrongField(keyAt, "no route covers it"))
 	case rt.Target == "notice" && r.url == "":
-		return wrongField(at+"url", "is missing: the target of route %s is notice, so each notice needs a url", rt.Name)
+		panic(wrongField(at+"url", "is missing: the target of route %s is notice, so each notice needs a url", rt.Name))
 	case rt.Target != "notice" && r.url != "":
-		return wrongField(at+"url", "the target of route %s is %s, so its notices have no url", rt.Name, targetKind(rt.Target))
+		panic(wrongField(at+"url", "the target of route %s is %s, so its notices have no url", rt.Name, targetKind(rt.Target)))
 	}
 
 	kind := targetKind(rt.Target)
 	if _, wrong := r.query(); wrong != "" && r.method == http.MethodGet && (kind == "notice" || kind == "http") {
-		return wrongField(at+wrong, "a GET needs a form or a JSON object")
+		panic(wrongField(at+wrong, "a GET needs a form or a JSON object"))
 	}
-
-	return nil
 }
 
-func write(w http.ResponseWriter, status int, v any) {
+// lines is an answer with a line of JSON for each element.
+type lines []any
+
+func write(w http.ResponseWriter, status int, answer any) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		panic("clienttest: " + err.Error()) // the answer has strings, numbers and valid JSON
+	all, ctype := []any{answer}, "application/json"
+	if list, ok := answer.(lines); ok {
+		all, ctype = list, "application/x-ndjson"
+	} else if status >= 400 {
+		ctype = "application/problem+json"
 	}
 
-	w.Header().Set("Content-Type", "application/json")
-	if status >= 400 {
-		w.Header().Set("Content-Type", "application/problem+json")
+	for _, v := range all {
+		if err := enc.Encode(v); err != nil {
+			panic("clienttest: " + err.Error()) // the answer has strings, numbers and valid JSON
+		}
 	}
 
+	w.Header().Set("Content-Type", ctype)
 	w.WriteHeader(status)
 	_, _ = w.Write(b.Bytes()) // fails if the caller has closed the connection
-}
-
-func readAll(r *http.Request) ([]byte, *problem) {
-	b, err := io.ReadAll(io.LimitReader(r.Body, 32<<20))
-	if err != nil {
-		return nil, failed(http.StatusBadRequest, "the body of the request is incomplete")
-	}
-
-	return b, nil
 }
