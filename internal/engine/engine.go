@@ -244,6 +244,7 @@ func (e *Engine) newStore() *store.Store {
 func (e *Engine) newParts() {
 	o, space, cluster := e.o, e.store.Space(), e.o.Conn.Masters != nil
 	e.vault = vault.New(o.SealKeys, e.store.Wire())
+	e.vault.Follow(e.peersSealKeys, o.Logger)
 	e.shipper, e.replays = e.newShipper(space.Places()), e.newDriver()
 	e.redirects = jobs.NewChanger(jobs.ChangerOptions{Store: e.jobStore(), Routes: o.Routes, Logger: o.Logger})
 	e.looks = reconcile.NewInspections(e.store, e.store.Timers, cluster)

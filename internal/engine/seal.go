@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"notifier/internal/fleet"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/seal"
@@ -57,6 +58,23 @@ func (e *Engine) withAddress(ctx context.Context, to *route.Route, f *store.Foun
 		}
 		return e.vault.Seal(ctx, f.Shard, of, f.Key, c)
 	})
+}
+
+// peersSealKeys returns the service keys of each other living instance that has any.
+func (e *Engine) peersSealKeys(ctx context.Context) (lists [][]string, err error) {
+	if v := e.fleet.View(); v.Known() {
+		return v.SealKeys(), nil
+	}
+
+	// The first notice may come before the first heartbeat.
+	list, err := fleet.List(ctx, e.heartbeats())
+	for _, x := range list {
+		if x.State == fleet.Alive && len(x.SealKeys) > 0 {
+			lists = append(lists, x.SealKeys)
+		}
+	}
+
+	return lists, err
 }
 
 // errNotRestored is returned for notices of routes with a seal.

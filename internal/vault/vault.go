@@ -6,15 +6,17 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
 
 	"notifier/internal/notice"
 	"notifier/internal/seal"
 	"notifier/internal/wire"
 )
 
-// ErrSealed means that this instance cannot open a text, because a key is missing.
+// ErrSealed means that this instance cannot open a text, because a key is missing or another one has its name.
 var ErrSealed = errors.New("a key of a sealed notice is missing")
 
 // mostCached bounds the keys of each kind in memory.
@@ -24,6 +26,10 @@ const mostCached = 10_000
 type Vault struct {
 	keys *seal.ServiceKeys // nil = there are none
 	w    *wire.Client
+
+	peers  Peers // nil = there are no other instances
+	logger *zap.Logger
+	alone  atomic.Bool // no service key is common to all instances
 
 	mu       sync.Mutex
 	subjects map[place]*pair
@@ -179,9 +185,9 @@ func (v *Vault) dataKey(ctx context.Context, shard int, id string) (*seal.DataKe
 	return d, nil
 }
 
-// missing makes an error about a missing service key an ErrSealed.
+// missing makes an error of unwrapping an ErrSealed: this instance has no service key of the name, or another one.
 func missing(err error) error {
-	if errors.Is(err, seal.ErrNoKey) {
+	if errors.Is(err, seal.ErrNoKey) || errors.Is(err, seal.ErrForeign) {
 		return fmt.Errorf("%w: %w", ErrSealed, err)
 	}
 	return err
@@ -266,13 +272,13 @@ func (v *Vault) read(ctx context.Context, shard int, of seal.Subject, value stri
 
 // create stores new keys of a subject, and returns the value of its field: another instance may have been first.
 func (v *Vault) create(ctx context.Context, shard int, of seal.Subject) (string, error) {
-	data, digest := seal.NewDataKey(), seal.NewDigestKey()
-	wrapped, err := v.keys.WrapData(v.space(), of, data)
+	data, digest, with := seal.NewDataKey(), seal.NewDigestKey(), v.wrapping(ctx)
+	wrapped, err := with.WrapData(v.space(), of, data)
 	if err != nil {
 		return "", err
 	}
 
-	wrappedDigest, err := v.keys.WrapDigest(v.space(), of, digest)
+	wrappedDigest, err := with.WrapDigest(v.space(), of, digest)
 	if err != nil {
 		return "", err
 	}
