@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -8,9 +9,13 @@ import (
 
 	"go.uber.org/zap"
 
+	"notifier/internal/callback"
+	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/seal"
+	"notifier/internal/store"
 	"notifier/internal/testkit"
+	"notifier/internal/vault"
 )
 
 // wraps counts the stored keys of a shard by the name of their service key.
@@ -73,5 +78,82 @@ func TestInstancesAnnounceTheirServiceKeys(t *testing.T) {
 	put(both, 2)
 	if by := both.wraps(t); by["old"] != 2 || by["new"] != 2 {
 		t.Errorf("after it has left: %v", by)
+	}
+}
+
+// Service keys are rotated while two instances deliver: a new key last, first, rewrapped, the old one removed.
+func TestRotationOfServiceKeysLosesNothing(t *testing.T) {
+	t.Parallel()
+	m, srv := newMerchant(t, 200), testkit.SharedRedis(t)
+	calls := callback.New(callback.Options{})
+	t.Cleanup(calls.Close)
+	r := sealedRoute(seal.PerID)
+	r.Allow, _ = route.ParseAllow("127.0.0.1")
+	instance := func(names ...string) *world {
+		t.Helper()
+		return start(t, srv, calls, func(o *Options) {
+			o.Logger, o.SealKeys, o.Instance = zap.NewNop(), sealKeys(t, names...), strings.Join(names, " ")
+		}, r)
+	}
+	n := 0
+	var far []string
+	both := func(a, b *world) {
+		t.Helper()
+		for _, w := range []*world{a, b} {
+			for range 10 { // at once, and much later
+				x, y := m.planted(key(n)), m.planted(key(n+1))
+				y.Delay = time.Hour
+				for _, r := range w.ScheduleMany(t.Context(), []store.Request{x, y}) {
+					if r.Err != nil || !r.Created {
+						t.Fatalf("schedule: %+v", r)
+					}
+				}
+				far = append(far, y.Key)
+				n += 2
+			}
+		}
+	}
+	a, b := instance("old"), instance("old")
+	both(a, b)
+	for _, names := range [][]string{{"old", "new"}, {"new", "old"}} {
+		for _, w := range []**world{&a, &b} { // one after the other
+			next := instance(names...)
+			both(*w, next)
+			(*w).stop()
+			*w = next
+			both(a, b)
+		}
+	}
+	if by := a.wraps(t); by["old"] == 0 {
+		t.Errorf("before the rewrap: %v", by)
+	}
+	rewrap := vault.Rewrapper{Keys: a.o.SealKeys, Wire: a.store.Wire()}
+	rewrap.Check = func(context.Context) error {
+		both(a, b)
+		rewrap.Check = nil
+		return nil
+	}
+	if done, err := rewrap.Run(t.Context()); err != nil || len(done.Under) != 1 || done.Under["new"] == 0 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	for _, w := range []**world{&a, &b} {
+		next := instance("new")
+		both(*w, next)
+		(*w).stop()
+		*w = next
+		both(a, b)
+	}
+	for _, key := range far {
+		if _, err := a.Fire(t.Context(), key); err != nil {
+			t.Fatalf("%s: %v", key, err)
+		}
+	}
+	for i := range n {
+		if f := b.until(t, key(i), notice.Delivered); f.AttemptsMade != 1 {
+			t.Errorf("%s: %d attempts", f.Key, f.AttemptsMade)
+		}
+	}
+	if got := m.requests(); len(got) != n {
+		t.Errorf("%d requests, want %d", len(got), n)
 	}
 }
