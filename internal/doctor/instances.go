@@ -208,6 +208,9 @@ func takeover(ms int64) string {
 
 // heartbeats returns the store of the instances' heartbeats.
 func (r *run) heartbeats() *fleet.Store {
-	w := wire.New(wire.Options{Client: r.conn.Commander, Space: r.space, Cluster: r.conn.Masters != nil})
-	return fleet.NewStore(store.NewLayout(w, store.LayoutOptions{}))
+	return fleet.NewStore(store.NewLayout(r.wire(), store.LayoutOptions{}))
+}
+
+func (r *run) wire() *wire.Client {
+	return wire.New(wire.Options{Client: r.conn.Commander, Space: r.space, Cluster: r.conn.Masters != nil})
 }

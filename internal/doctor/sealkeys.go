@@ -1,24 +1,30 @@
 package doctor
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"notifier/internal/fleet"
+	"notifier/internal/notice"
 	"notifier/internal/seal"
+	"notifier/internal/vault"
 )
 
 // sealKeys reports instances with different service keys of sealed notices.
 func (r *run) sealKeys(list []fleet.Instance) {
 	const check = "seal"
 	list = slices.DeleteFunc(slices.Clone(list), func(x fleet.Instance) bool { return x.State == fleet.Unresponsive || x.Worker })
+	r.announced = map[string]bool{}
 	known, owner := map[string]string{}, map[string]string{} // the id of a name, and an instance that has it
 	first := map[string][]string{}                           // the instances that wrap with a name
 	other := false
 	for _, x := range list {
 		for _, id := range x.SealKeys {
 			name := seal.NameOf(id)
+			r.announced[name] = true
 			if known[name] == "" {
 				known[name], owner[name] = id, spell(x)
 			}
@@ -71,4 +77,42 @@ func missing(x fleet.Instance, known map[string]string) (names []string) {
 
 	slices.Sort(names)
 	return names
+}
+
+// sealed reports how many keys of sealed notices are under which service key.
+func (r *run) sealed(ctx context.Context) {
+	const check = "seal"
+	under, err := vault.Count(ctx, r.wire())
+	if err != nil {
+		r.add(Finding{Check: check, Severity: Warning, Message: "cannot count the keys of sealed notices: " + err.Error(),
+			Remedy: "run it again"})
+		return
+	}
+
+	if len(under) == 0 {
+		return
+	}
+
+	own := []string{}
+	if r.cfg.SealKeys != nil {
+		own = r.cfg.SealKeys.Names()
+	}
+
+	parts := make([]string, 0, len(under))
+	for _, name := range slices.Sorted(maps.Keys(under)) {
+		parts = append(parts, fmt.Sprintf("%s: %d", name, under[name]))
+		if !r.announced[name] && !slices.Contains(own, name) {
+			r.add(Finding{Check: check, Severity: Error,
+				Message: fmt.Sprintf("no running instance has the service key %s, so %s of sealed notices cannot be decrypted", name,
+					notice.Count(under[name], "key")),
+				Remedy: "add the service key to NOTIFIER_SEAL_KEYS of all instances; until then the notices wait"})
+		}
+	}
+
+	f := Finding{Check: check, Severity: OK, Message: "keys of sealed notices by service key: " + strings.Join(parts, ", ")}
+	if len(parts) > 1 {
+		f.Severity, f.Remedy = Info, "to remove a service key, run notifier seal --rewrap first"
+	}
+
+	r.add(f)
 }

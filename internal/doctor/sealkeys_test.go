@@ -1,14 +1,20 @@
 package doctor
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/seal"
 	"notifier/internal/store"
 	"notifier/internal/testkit"
+	"notifier/internal/vault"
+	"notifier/internal/wire"
 )
 
 // of returns the findings of one check.
@@ -64,4 +70,34 @@ func TestSealKeysReportDifferentServiceKeys(t *testing.T) {
 	beat("bbbbbbbbbbbb", false, "new:CCCCCCCC", "old:AAAAAAAA")
 	look().says(t, "seal", Error,
 		"instance aaaaaaaaaaaa (web, version v1) and instance bbbbbbbbbbbb (web, version v1) have different service keys of the name new")
+}
+
+func TestSealedReportsKeysByServiceKey(t *testing.T) {
+	s := testkit.StartRedis(t, testkit.WithConfig(good...))
+	cfg := configFor(s.URL())
+	w := wire.New(wire.Options{Client: s.Client(), Space: keys.Space{Namespace: "notifier", Shards: 1}})
+	put := func(name, audience string) *seal.ServiceKeys {
+		t.Helper()
+		k, err := seal.ParseServiceKeys(name + "=" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(name, seal.KeySize)[:seal.KeySize])))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := vault.New(k, w).Seal(t.Context(), 0, seal.AudienceSubject(audience), "app1:m:t:1", &notice.Content{}); err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	if r := examine(t, cfg, Options{}).of("seal"); len(r.Findings) > 0 {
+		t.Errorf("without sealed notices:\n%s", r.text())
+	}
+	cfg.SealKeys = put("old", "a")
+	if r := examine(t, cfg, Options{}).of("seal"); len(r.Findings) != 1 {
+		t.Errorf("one service key:\n%s", r.text())
+	} else {
+		r.says(t, "seal", OK, "keys of sealed notices by service key: old: 2")
+	}
+	put("new", "b")
+	r := examine(t, cfg, Options{})
+	r.says(t, "seal", Error, "no running instance has the service key new, so 2 keys of sealed notices cannot be decrypted")
+	r.says(t, "seal", Info, "new: 2, old: 2 to remove a service key, run notifier seal --rewrap first")
 }

@@ -39,7 +39,7 @@ type Rewrapped struct {
 	// Rewrapped is how many keys were wrapped with the first service key, or would be.
 	Rewrapped int `json:"rewrapped"`
 	// Under is how many keys are wrapped with each service key. Without a dry run it was counted afterwards.
-	Under map[string]int `json:"under"`
+	Under counter `json:"under"`
 	// Unreadable is how many keys do not open with the configured service key of that name.
 	Unreadable int `json:"unreadable"`
 }
@@ -80,35 +80,15 @@ func (r *Rewrapper) Total(ctx context.Context) (total int64, err error) {
 
 // pass reads all keys once.
 func (r *Rewrapper) pass(ctx context.Context) error {
-	r.done.Under, r.done.Unreadable = map[string]int{}, 0
-	for shard := range r.Wire.Space.Places() {
-		for cursor := uint64(0); ; {
-			page, next, err := scan(ctx, r.Wire, shard, cursor)
-			if err != nil {
-				return err
-			}
-
-			// A small hash is one page, however large.
-			for some := range slices.Chunk(page, keysAtOnce) {
-				if err := r.wrap(ctx, shard, some); err != nil {
-					return err
-				}
-			}
-
-			if cursor = next; cursor == 0 {
-				break
-			}
-		}
-	}
-
-	return nil
+	r.done.Under, r.done.Unreadable = counter{}, 0
+	return each(ctx, r.Wire, func(shard int, list []storedKey) error { return r.wrap(ctx, shard, list) })
 }
 
 // wrap wraps some keys of a shard.
 func (r *Rewrapper) wrap(ctx context.Context, shard int, list []storedKey) error {
 	to, args := r.Keys.Names()[0], []any{}
 	for _, k := range list {
-		r.done.Under[k.under]++
+		r.done.Under.add(k.under)
 		if k.under == to || !slices.Contains(r.Keys.Names(), k.under) {
 			continue
 		}

@@ -181,7 +181,7 @@ func TestRewrapCountsKeysThatItCannotOpen(t *testing.T) {
 	scheduled(t, old, request(orderKey(1)))
 	scheduled(t, start(t, srv, liar(t, "old"), seal.PerID), request(orderKey(2)))
 	done := rewrap(t, rewrapper(t, old))
-	if done.Rewrapped != 2 || done.Unreadable != 2 || !maps.Equal(done.Under, map[string]int{"new": 2, "old": 2, "older": 2}) {
+	if done.Rewrapped != 2 || done.Unreadable != 2 || !maps.Equal(map[string]int(done.Under), map[string]int{"new": 2, "old": 2, "older": 2}) {
 		t.Errorf("%+v", done)
 	}
 }
