@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/base64"
 	"slices"
 	"strings"
 	"testing"
@@ -156,4 +157,65 @@ func TestRotationOfServiceKeysLosesNothing(t *testing.T) {
 	if got := m.requests(); len(got) != n {
 		t.Errorf("%d requests, want %d", len(got), n)
 	}
+}
+
+// Without the key anywhere the notices wait, and it is reported until an instance with the key starts.
+func TestMissingServiceKeyIsReported(t *testing.T) {
+	t.Parallel()
+	m, srv := newMerchant(t, 200), testkit.SharedRedis(t)
+	calls := callback.New(callback.Options{})
+	t.Cleanup(calls.Close)
+	r := sealedRoute(seal.PerRoute)
+	r.Allow, _ = route.ParseAllow("127.0.0.1")
+	instance := func(k *seal.ServiceKeys) *world {
+		t.Helper()
+		return start(t, srv, calls, func(o *Options) { o.Logger, o.SealKeys = zap.NewNop(), k }, r)
+	}
+	first := instance(sealKeys(t, "old"))
+	x := m.planted(key(1))
+	x.Delay = time.Hour
+	if _, err := first.Schedule(t.Context(), x); err != nil {
+		t.Fatal(err)
+	}
+	if got := first.unopened(t.Context()); got.Reason != "" {
+		t.Errorf("with the key: %+v", got)
+	}
+	testkit.Until(t, "the keys are counted", func() bool {
+		g, err := first.Gauges(t.Context())
+		return err == nil && g.SealedWaiting == 0 && g.SealKeys != nil
+	})
+	first.stop()
+
+	wrong, err := seal.ParseServiceKeys("old=" + base64.StdEncoding.EncodeToString(make([]byte, seal.KeySize)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	without, liar := instance(sealKeys(t, "new")), instance(wrong)
+	if _, err := without.Fire(t.Context(), key(1)); err != nil {
+		t.Fatal(err)
+	}
+	const want = "no running instance has the service key old of sealed notices under app1: "
+	testkit.Until(t, "an instance reports it", func() bool {
+		for _, w := range []*world{without, liar} {
+			for _, c := range w.Ready(t.Context()).Degraded {
+				if strings.HasPrefix(c.Reason, want) && c.Urgent {
+					return true
+				}
+			}
+		}
+		return false
+	})
+	testkit.Until(t, "the gauge has the notice", func() bool {
+		a, err1 := without.Gauges(t.Context())
+		b, err2 := liar.Gauges(t.Context())
+		return err1 == nil && err2 == nil && max(a.SealedWaiting, b.SealedWaiting) == 1 && a.SealKeys["old"] == 2
+	})
+
+	last := instance(sealKeys(t, "new", "old"))
+	if f := last.until(t, key(1), notice.Delivered); f.AttemptsMade != 1 {
+		t.Errorf("%d attempts", f.AttemptsMade)
+	}
+	testkit.Until(t, "no instance reports it", func() bool {
+		return without.unopened(t.Context()).Reason == "" && liar.unopened(t.Context()).Reason == ""
+	})
 }

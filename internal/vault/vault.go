@@ -160,9 +160,6 @@ func (v *Vault) dataKey(ctx context.Context, shard int, id string) (*seal.DataKe
 	if d != nil {
 		return d, nil
 	}
-	if v.keys == nil {
-		return nil, fmt.Errorf("%w: this instance has no service keys", ErrSealed)
-	}
 
 	value, err := v.field(ctx, shard, id)
 	if err != nil {
@@ -174,23 +171,19 @@ func (v *Vault) dataKey(ctx context.Context, shard int, id string) (*seal.DataKe
 		return nil, fmt.Errorf("%w: Redis has no data key %s", ErrSealed, id)
 	}
 
+	if v.keys == nil {
+		return nil, missing(seal.ErrNoKey, wrapped)
+	}
+
 	d, err = v.keys.UnwrapData(v.space(), seal.Subject(of), id, wrapped)
 	if err != nil {
-		return nil, missing(err)
+		return nil, missing(err, wrapped)
 	}
 
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	keep(v.opened, at, d)
 	return d, nil
-}
-
-// missing makes an error of unwrapping an ErrSealed: this instance has no service key of the name, or another one.
-func missing(err error) error {
-	if errors.Is(err, seal.ErrNoKey) || errors.Is(err, seal.ErrForeign) {
-		return fmt.Errorf("%w: %w", ErrSealed, err)
-	}
-	return err
 }
 
 // field reads a field of a shard's hash; "" = there is none.
@@ -259,7 +252,7 @@ func (v *Vault) read(ctx context.Context, shard int, of seal.Subject, value stri
 
 	digest, err := v.keys.UnwrapDigest(v.space(), of, parts[1], parts[2])
 	if err != nil {
-		return nil, missing(err)
+		return nil, missing(err, parts[2])
 	}
 
 	data, err := v.dataKey(ctx, shard, parts[0])
