@@ -149,7 +149,7 @@ var texts = map[string]string{
 	"KEY": "32 random bytes in base64 (`head -c 32 /dev/urandom | base64`), the same for all instances, from which the keys that encrypt " +
 		"cursors are derived. If unset, a key is created in Redis as `notifier:key`. Set it if others can read that Redis.",
 	"SEAL_KEYS": "Service keys for SEAL of routes: `name=<32 random bytes in base64>`, comma-separated, such as `2026-11=…,2026-05=…`. " +
-		"The first encrypts, all decrypt. A new key is added last at all instances, and then moved to the first place.",
+		"The first that all running instances have encrypts, all decrypt. [Rotation](security.md#rotation-of-service-keys).",
 	"SHARDS": "The number of shards, 1 to 1024. The first start stores it in Redis. After `notifier reshard` remove this variable, or set " +
 		"the new number. More than 1 is useful only in a cluster.",
 	"INSTANCE": "The name of this process in logs and claims. By default the host name and a random suffix.",

@@ -34,7 +34,8 @@ type routeQueue struct {
 	waiting   waiting
 	postponed postponed
 	closed    bool
-	avoids    time.Time // until then nothing is claimed, see avoid
+	avoids    time.Time            // until then nothing is claimed, see avoid
+	lacked    map[string]time.Time // when a service key was missing, by its name
 }
 
 func newRouteQueue(d *Dispatcher, r *route.Route) *routeQueue {

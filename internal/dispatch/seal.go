@@ -25,6 +25,7 @@ const (
 func (q *routeQueue) avoid(err error) {
 	q.mu.Lock()
 	now := time.Now()
+	q.lacks(err, now)
 	first := now.After(q.avoids)
 	if first {
 		q.avoids = now.Add(avoidFor)

@@ -60,6 +60,8 @@ type run struct {
 	table *route.Table
 	space keys.Space
 	found []Finding
+	// announced are the names of the service keys of the instances and of the configuration.
+	announced map[string]bool
 	// unanswered is the error of the last command that Redis did not answer; nil if all were answered.
 	unanswered error
 }
@@ -114,6 +116,7 @@ func Run(ctx context.Context, cfg *config.Config, o Options) (*Report, error) {
 		r.rulePauses(ctx)
 		r.repeats(ctx)
 		r.instances(ctx)
+		r.sealed(ctx)
 		r.history(ctx)
 	}
 

@@ -64,6 +64,7 @@ func (r *run) instances(ctx context.Context) {
 
 	r.handlers(list)
 	r.keySets(list)
+	r.sealKeys(list)
 	r.same(versions, "run different versions", "finish the rollout")
 	r.same(limits, "have different NOTIFIER_LIMITS, so limits are exceeded", "set the same everywhere")
 	r.same(takeovers, "have different NOTIFIER_TAKEOVER", "set the same everywhere, unless the difference is intended")
@@ -144,13 +145,7 @@ func (r *run) keySets(list []fleet.Instance) {
 
 	switch {
 	case len(published) > 1:
-		var parts []string
-		for ids, who := range published {
-			parts = append(parts, fmt.Sprintf("%s: %s", cmp.Or(ids, "none"), strings.Join(who, ", ")))
-		}
-
-		slices.Sort(parts)
-		r.add(Finding{Check: "keys", Severity: Warning, Message: "instances publish different keys (" + strings.Join(parts, "; ") + ")",
+		r.add(Finding{Check: "keys", Severity: Warning, Message: "instances publish different keys (" + sorted(published) + ")",
 			Remedy: "restart all instances with the same NOTIFIER_ROUTE_…_SIGN_KEY before a new key signs"})
 	case len(list) > 0 && len(list[0].Keys) > 0:
 		r.add(Finding{Check: "keys", Severity: OK, Message: "all instances publish the keys " + strings.Join(list[0].Keys, ", ")})
@@ -182,14 +177,18 @@ func (r *run) same(m map[string][]string, what, remedy string) {
 		return
 	}
 
-	var parts []string
+	r.add(Finding{Check: "instances", Severity: Warning, Message: "instances " + what + " (" + sorted(m) + ")", Remedy: remedy})
+}
+
+// sorted returns who has which value.
+func sorted(m map[string][]string) string {
+	parts := make([]string, 0, len(m))
 	for value, who := range m {
-		parts = append(parts, fmt.Sprintf("%s: %s", value, strings.Join(who, ", ")))
+		parts = append(parts, fmt.Sprintf("%s: %s", cmp.Or(value, "none"), strings.Join(who, ", ")))
 	}
 
 	slices.Sort(parts)
-	r.add(Finding{Check: "instances", Severity: Warning, Message: "instances " + what + " (" + strings.Join(parts, "; ") + ")",
-		Remedy: remedy})
+	return strings.Join(parts, "; ")
 }
 
 // spell returns an instance's name. Its text comes from Redis, so other programs may have written it.
@@ -209,6 +208,9 @@ func takeover(ms int64) string {
 
 // heartbeats returns the store of the instances' heartbeats.
 func (r *run) heartbeats() *fleet.Store {
-	w := wire.New(wire.Options{Client: r.conn.Commander, Space: r.space, Cluster: r.conn.Masters != nil})
-	return fleet.NewStore(store.NewLayout(w, store.LayoutOptions{}))
+	return fleet.NewStore(store.NewLayout(r.wire(), store.LayoutOptions{}))
+}
+
+func (r *run) wire() *wire.Client {
+	return wire.New(wire.Options{Client: r.conn.Commander, Space: r.space, Cluster: r.conn.Masters != nil})
 }

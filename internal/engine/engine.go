@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,6 +133,7 @@ type Engine struct {
 	store     *store.Store
 	schedule  *schedule.Scheduler
 	vault     *vault.Vault
+	sealCount atomic.Pointer[map[string]int] // keys of sealed notices by service key; nil = unknown
 	dispatch  *dispatch.Dispatcher
 	reports   *dispatch.Reports
 	listener  *listener.Listener
@@ -247,8 +247,7 @@ func (e *Engine) newStore() *store.Store {
 // newParts creates the parts that work on notices.
 func (e *Engine) newParts() {
 	o, space, cluster := e.o, e.store.Space(), e.o.Conn.Masters != nil
-	e.vault = vault.New(o.SealKeys, e.store.Wire())
-	e.vault.KeyAge = cmp.Or(o.KeyAge, vault.KeyAge)
+	e.vault = e.newVault()
 	e.shipper, e.replays = e.newShipper(space.Places()), e.newDriver()
 	e.redirects = jobs.NewChanger(jobs.ChangerOptions{Store: e.jobStore(), Routes: o.Routes, Logger: o.Logger})
 	e.looks = reconcile.NewInspections(e.store, e.store.Timers, cluster)
@@ -362,6 +361,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	g.Go(func() error { return e.keepMinutes(loops) })
 	g.Go(func() error { return e.keepHistory(loops) })
 	g.Go(func() error { return e.tendAudit(loops) })
+	g.Go(func() error { return e.countSealKeys(loops) })
 	g.Go(func() error { return e.receivers.publish(loops) })
 	g.Go(func() error { return e.rules.Run(loops) })
 	g.Go(func() error { return e.receivers.scan(loops) })
@@ -588,6 +588,7 @@ func (e *Engine) degraded(ctx context.Context) []fleet.Condition {
 	all := append(slices.Concat(e.unreachable(ctx), e.losses.conditions(), e.shortages()), []fleet.Condition{
 		e.full.condition(),
 		e.unwritten(),
+		e.unopened(ctx),
 		{Reason: when(e.listener.Alive() == 0, "no subscription: delivering by sweeps")},
 		{Reason: when(!e.events.Load(), "expired events do not arrive: delivering by sweeps; the log says why")},
 		{Reason: when(!e.keyspace.Load(), "no keyspace events: plain timers are scanned every second; doctor names the missing permissions")},

@@ -25,6 +25,10 @@ func (e *Engine) newFleet() (*fleet.Fleet, error) {
 
 	about.Worker = len(about.Routes) > 0 && len(e.handles()) == len(about.Routes)
 	about.Keys, about.Signing = e.o.Routes.KeyIDs()
+	if e.o.SealKeys != nil {
+		about.SealKeys = e.o.SealKeys.IDs()
+	}
+
 	o := fleet.Options{Redis: e.heartbeats(), About: about, Takeover: e.o.Takeover, Clock: e.store.Wire().Clock, Host: member{e},
 		Logger: e.o.Logger}
 	f, err := fleet.New(o)

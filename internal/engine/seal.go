@@ -1,17 +1,26 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"go.uber.org/zap"
 
+	"notifier/internal/fleet"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/seal"
 	"notifier/internal/store"
 	"notifier/internal/vault"
 )
+
+func (e *Engine) newVault() *vault.Vault {
+	v := vault.New(e.o.SealKeys, e.store.Wire())
+	v.KeyAge = cmp.Or(e.o.KeyAge, vault.KeyAge)
+	v.Follow(e.peersSealKeys, e.o.Logger)
+	return v
+}
 
 // Open opens a sealed notice for a caller who may read it. A notice that this instance cannot open stays sealed,
 // and if its subject was forgotten, f says so.
@@ -63,6 +72,23 @@ func (e *Engine) withAddress(ctx context.Context, to *route.Route, f *store.Foun
 		}
 		return e.vault.Seal(ctx, f.Shard, of, f.Key, c)
 	})
+}
+
+// peersSealKeys returns the service keys of each other living instance that has any.
+func (e *Engine) peersSealKeys(ctx context.Context) (lists [][]string, err error) {
+	if v := e.fleet.View(); v.Known() {
+		return v.SealKeys(), nil
+	}
+
+	// The first notice may come before the first heartbeat.
+	list, err := fleet.List(ctx, e.heartbeats())
+	for _, x := range list {
+		if x.State == fleet.Alive && len(x.SealKeys) > 0 {
+			lists = append(lists, x.SealKeys)
+		}
+	}
+
+	return lists, err
 }
 
 // errNotRestored is returned for notices of routes with a seal.

@@ -34,6 +34,8 @@ type About struct {
 	// sorted ids of the keys that sign.
 	Keys    []string `json:"keys,omitempty"`
 	Signing []string `json:"signing,omitempty"`
+	// SealKeys are the service keys of sealed notices, as seal.ServiceKeys.IDs: the instance wraps with the first, if it can.
+	SealKeys []string `json:"seal_keys,omitempty"`
 }
 
 // Differences returns the names of the routes that the instance has configured differently from one with the routes own,

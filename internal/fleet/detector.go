@@ -32,6 +32,7 @@ type member struct {
 	label     string
 	routes    map[string]string // digests by route name; nil = not known
 	prefixes  map[string]string // by route name; nil = not known
+	sealKeys  []string
 }
 
 // lacks reports whether the member has no route with a prefix.
@@ -219,7 +220,7 @@ func (j *detector) describe(id string, a About) {
 	}
 
 	takeover := min(max(0, a.Takeover), MaxTakeover.Milliseconds())
-	m.described, m.label, m.takeover, m.routes = true, a.Label, takeover, a.Routes
+	m.described, m.label, m.takeover, m.routes, m.sealKeys = true, a.Label, takeover, a.Routes, a.SealKeys
 	if a.FollowsRecorded && a.Routes != nil { // an instance without routes has a map without entries
 		if m.prefixes = a.Prefixes; m.prefixes == nil {
 			m.prefixes = map[string]string{}

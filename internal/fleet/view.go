@@ -44,6 +44,8 @@ type View struct {
 	// other instances.
 	without map[string][]uint64
 	reduced map[string]*View
+	// sealKeys are the service keys of those of others that have any, by id.
+	sealKeys map[string][]string
 }
 
 // ID returns the owner's id.
@@ -112,6 +114,14 @@ func (v *View) add(id string, m *member, owner *About) {
 		v.withoutEvents = append(v.withoutEvents, h)
 	}
 
+	if len(m.sealKeys) > 0 {
+		if v.sealKeys == nil {
+			v.sealKeys = map[string][]string{}
+		}
+
+		v.sealKeys[id] = m.sealKeys
+	}
+
 	v.lacking(h, m, owner)
 	for route, digest := range owner.Routes {
 		if m.described && m.routes[route] != digest && !m.lacks(owner.Prefixes[route]) {
@@ -174,6 +184,9 @@ func (v *View) Alive() int {
 
 	return max(1, n)
 }
+
+// SealKeys returns the service keys of sealed notices of each other instance that takes new work and has any.
+func (v *View) SealKeys() [][]string { return slices.Collect(maps.Values(v.sealKeys)) }
 
 // hashOf returns the hash of an instance's id or of another name. All instances must compute the
 // same hash, so it has no random seed.
@@ -420,5 +433,5 @@ func same(a, b *View) bool {
 func sameMembers(a, b *View) bool {
 	return slices.Equal(a.others, b.others) && slices.Equal(a.holders, b.holders) &&
 		slices.Equal(a.withoutEvents, b.withoutEvents) && maps.Equal(a.differs, b.differs) &&
-		maps.EqualFunc(a.without, b.without, slices.Equal[[]uint64])
+		maps.EqualFunc(a.without, b.without, slices.Equal[[]uint64]) && maps.EqualFunc(a.sealKeys, b.sealKeys, slices.Equal[[]string])
 }

@@ -40,6 +40,10 @@ var (
 	orphanedDesc  = desc("notifier_orphaned", "Notices whose prefix no route matches. They are not delivered.")
 	unhandledDesc = desc("notifier_unhandled_prefixes",
 		"Prefixes recorded for workers that have pending notices and no running worker. Their notices are not delivered.")
+	sealKeysDesc = desc("notifier_seal_keys",
+		"Keys of sealed notices by the service key that encrypts them. Every instance counts all, at most once a minute.", "key")
+	sealedDesc = desc("notifier_sealed_waiting",
+		"Overdue notices of routes with sealed notices that need a service key which no running instance has.")
 	pendingDesc = desc("notifier_pending", "Notices scheduled and claimed.", "route")
 	overdueDesc = desc("notifier_overdue", "Notices that are due and not claimed.", "route")
 	dueDesc     = desc("notifier_due", "Notices that become due within a number of seconds, without claimed and parked ones. Every instance "+
@@ -111,6 +115,14 @@ func (m *Metrics) ask(ctx context.Context) snapshot {
 		s = append(s, value(unhandledDesc, float64(g.Unhandled)))
 	}
 
+	for name, n := range g.SealKeys {
+		s = append(s, value(sealKeysDesc, float64(n), name))
+	}
+
+	if g.SealedWaiting >= 0 {
+		s = append(s, value(sealedDesc, float64(g.SealedWaiting)))
+	}
+
 	for _, r := range g.Routes {
 		s = append(s, value(pendingDesc, float64(r.Pending), r.Route), value(overdueDesc, float64(r.Overdue), r.Route),
 			value(deadDesc, float64(r.Dead), r.Route), value(settledDesc, float64(r.Settled), r.Route),
@@ -153,7 +165,8 @@ type snapshot []prometheus.Metric
 
 // Describe lists the descriptions of all gauges, including missing ones.
 func (s snapshot) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{upDesc, flowingDesc, orphanedDesc, unhandledDesc, hookDesc, missingDesc, pendingDesc, overdueDesc,
+	for _, d := range []*prometheus.Desc{upDesc, flowingDesc, orphanedDesc, unhandledDesc, sealKeysDesc, sealedDesc,
+		hookDesc, missingDesc, pendingDesc, overdueDesc,
 		dueDesc, deadDesc, settledDesc, repeatDesc, repeatSetDesc, inflightDesc, pausedDesc, waitingDesc, oldestDesc, hostsDesc, failingDesc,
 		historyBacklogDesc, historyBoundDesc, historyLostDesc, historyLagDesc} {
 		ch <- d

@@ -50,11 +50,12 @@ func (talks) Traffic() (trips map[string]uint64, used, idle int) {
 func TestPageShowsCounts(t *testing.T) {
 	m := New(Options{Version: "v1", Revision: "abc", Routes: routesNamed("orders", "adopts")})
 	m.Observe(func(context.Context) (fleet.Gauges, error) {
-		return fleet.Gauges{Orphaned: 3, Unhandled: 2, HookBacklog: 6, EventsFlowing: true, Routes: []fleet.RouteGauges{{Route: "orders",
-			Pending: 10, Overdue: 2, Due: []int64{1, 20, 300}, Dead: 4, Settled: 5, InFlight: 1,
-			Paused: true, RepeatWindow: 90 * time.Second, RepeatSetting: time.Hour, Waiting: 7, LongestWait: 90 * time.Second,
-			HostsWaiting: 3, ReceiversFailing: 2},
-			{Route: "adopts", Waiting: -1, LongestWait: -1}}}, nil
+		return fleet.Gauges{Orphaned: 3, Unhandled: 2, HookBacklog: 6, EventsFlowing: true,
+			SealKeys: map[string]int{"2026-11": 8}, SealedWaiting: 9, Routes: []fleet.RouteGauges{{Route: "orders",
+				Pending: 10, Overdue: 2, Due: []int64{1, 20, 300}, Dead: 4, Settled: 5, InFlight: 1,
+				Paused: true, RepeatWindow: 90 * time.Second, RepeatSetting: time.Hour, Waiting: 7, LongestWait: 90 * time.Second,
+				HostsWaiting: 3, ReceiversFailing: 2},
+				{Route: "adopts", Waiting: -1, LongestWait: -1}}}, nil
 	})
 	m.Scheduled("orders", 5)
 	m.BodiesLost("orders", 2)
@@ -117,6 +118,7 @@ func TestPageShowsCounts(t *testing.T) {
 		`notifier_build_info{go_version="` + runtime.Version() + `",revision="abc",version="v1"} 1`,
 		`notifier_redis_misconfigured{check="memory"} 1`, `notifier_redis_misconfigured{check="rights"} 0`,
 		`notifier_redis_up 1`, `notifier_events_flowing 1`, `notifier_orphaned 3`, `notifier_unhandled_prefixes 2`,
+		`notifier_seal_keys{key="2026-11"} 8`, `notifier_sealed_waiting 9`,
 		`notifier_pending{route="orders"} 10`, `notifier_overdue{route="orders"} 2`, `notifier_due{route="orders",within="60"} 1`,
 		`notifier_due{route="orders",within="300"} 20`, `notifier_due{route="orders",within="900"} 300`, `notifier_dead{route="orders"} 4`,
 		`notifier_repeat_window_seconds{route="orders"} 90`, `notifier_repeat_window_setting_seconds{route="orders"} 3600`,

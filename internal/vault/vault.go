@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"go.uber.org/zap"
 
 	"notifier/internal/notice"
 	"notifier/internal/seal"
 	"notifier/internal/wire"
 )
 
-// ErrSealed means that this instance cannot open a text, because a key is missing.
+// ErrSealed means that this instance cannot open a text, because a key is missing or another one has its name.
 var ErrSealed = errors.New("a key of a sealed notice is missing")
 
 // Vault seals and opens contents. It is safe for concurrent use.
@@ -23,6 +26,10 @@ type Vault struct {
 	now  func() time.Time
 	// KeyAge is how long a key is used after it was read. New sets it to the default, and only tests change it.
 	KeyAge time.Duration
+
+	peers  Peers // nil = there are no other instances
+	logger *zap.Logger
+	alone  atomic.Bool // no service key is common to all instances
 
 	mu       sync.Mutex
 	subjects map[place]held[*pair]
@@ -158,10 +165,6 @@ func (v *Vault) dataKey(ctx context.Context, shard int, id string) (*seal.DataKe
 
 // readDataKey is dataKey with a read in Redis.
 func (v *Vault) readDataKey(ctx context.Context, shard int, id string) (*seal.DataKey, error) {
-	if v.keys == nil {
-		return nil, errNoKeys
-	}
-
 	began := v.now()
 	value, err := v.field(ctx, shard, id)
 	if err != nil {
@@ -173,9 +176,13 @@ func (v *Vault) readDataKey(ctx context.Context, shard int, id string) (*seal.Da
 		return nil, fmt.Errorf("%w: Redis has no data key %s", ErrSealed, id)
 	}
 
+	if v.keys == nil {
+		return nil, missing(seal.ErrNoKey, wrapped)
+	}
+
 	d, err := v.keys.UnwrapData(v.space(), seal.Subject(of), id, wrapped)
 	if err != nil {
-		return nil, missing(err)
+		return nil, missing(err, wrapped)
 	}
 
 	keep(v, v.opened, place{shard, id}, held[*seal.DataKey]{d, began})
@@ -184,14 +191,6 @@ func (v *Vault) readDataKey(ctx context.Context, shard int, id string) (*seal.Da
 
 // errNoKeys is returned by an instance without service keys.
 var errNoKeys = fmt.Errorf("%w: this instance has no service keys", ErrSealed)
-
-// missing makes an error about a missing service key an ErrSealed.
-func missing(err error) error {
-	if errors.Is(err, seal.ErrNoKey) {
-		return fmt.Errorf("%w: %w", ErrSealed, err)
-	}
-	return err
-}
 
 // pair returns the keys of a subject in a shard, and stores new ones if there are none.
 func (v *Vault) pair(ctx context.Context, shard int, of seal.Subject) (*pair, error) {
@@ -231,7 +230,7 @@ func (v *Vault) read(ctx context.Context, shard int, of seal.Subject, value stri
 
 	digest, err := v.keys.UnwrapDigest(v.space(), of, parts[1], parts[2])
 	if err != nil {
-		return nil, missing(err)
+		return nil, missing(err, parts[2])
 	}
 
 	data, err := v.readDataKey(ctx, shard, parts[0])
@@ -244,13 +243,13 @@ func (v *Vault) read(ctx context.Context, shard int, of seal.Subject, value stri
 
 // create stores new keys of a subject, and returns the value of its field: another instance may have been first.
 func (v *Vault) create(ctx context.Context, shard int, of seal.Subject) (string, error) {
-	data, digest := seal.NewDataKey(), seal.NewDigestKey()
-	wrapped, err := v.keys.WrapData(v.space(), of, data)
+	data, digest, with := seal.NewDataKey(), seal.NewDigestKey(), v.wrapping(ctx)
+	wrapped, err := with.WrapData(v.space(), of, data)
 	if err != nil {
 		return "", err
 	}
 
-	wrappedDigest, err := v.keys.WrapDigest(v.space(), of, digest)
+	wrappedDigest, err := with.WrapDigest(v.space(), of, digest)
 	if err != nil {
 		return "", err
 	}

@@ -37,6 +37,16 @@ func service(t *testing.T, names ...string) *seal.ServiceKeys {
 	return k
 }
 
+// liar returns a service key with that name and another secret than that of service.
+func liar(t *testing.T, name string) *seal.ServiceKeys {
+	t.Helper()
+	k, err := seal.ParseServiceKeys(name + "=" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("?", seal.KeySize))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
 // instance is one process on a Redis.
 type instance struct {
 	store *store.Store

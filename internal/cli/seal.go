@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"notifier/internal/config"
+	"notifier/internal/fleet"
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/seal"
+	"notifier/internal/store"
+	"notifier/internal/vault"
+	"notifier/internal/wire"
+)
+
+func (a *command) seal() *cobra.Command {
+	var rewrap, dry bool
+	rate := ""
+	c := &cobra.Command{
+		Use:   "seal --rewrap",
+		Short: "Encrypt the keys of sealed notices with the first service key",
+		Long: `Encrypts the keys of sealed notices again, with the first of NOTIFIER_SEAL_KEYS, so that the
+other service keys can be removed. The notices themselves do not change, and delivery
+continues. The command connects to Redis and reads the environment of serve.
+
+It is refused while a running instance does not have the first service key, and stops if such
+an instance starts. It may be killed at any time; run it again. --dry-run counts the keys under
+each service key and changes nothing.
+
+The exit code is 1 if keys are left under another service key. docs/security.md has the steps of
+a rotation. Backups from before need the old service keys.`,
+		Example: `  notifier seal --rewrap --dry-run
+  notifier seal --rewrap --rate 200/s`,
+		Args: takes(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			perSecond, err := notice.ParseRate(rate)
+			switch {
+			case !rewrap:
+				return usage("want --rewrap")
+			case err != nil:
+				return usage("--rate: %w", err)
+			}
+
+			cfg, err := a.configWithoutRoutes()
+			if err != nil {
+				return err
+			}
+			if cfg.SealKeys == nil {
+				return usage("NOTIFIER_SEAL_KEYS is not set; this command reads the environment of serve")
+			}
+
+			return a.rewrap(cmd.Context(), cfg, vault.Rewrapper{Keys: cfg.SealKeys, Rate: perSecond, DryRun: dry})
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&rewrap, "rewrap", false, "encrypt with the first service key")
+	f.BoolVar(&dry, "dry-run", false, "only count")
+	f.StringVar(&rate, "rate", "1000/s", "keys in a second, minute or hour")
+	return a.withJSON(c)
+}
+
+// rewrap runs r on the Redis of a configuration, and prints the result.
+func (a *command) rewrap(ctx context.Context, cfg *config.Config, r vault.Rewrapper) error {
+	conn, err := open(cfg.Redis)
+	if err != nil {
+		return fmt.Errorf("NOTIFIER_REDIS_URL: %w", err)
+	}
+
+	defer func() { _ = conn.Close() }() // nothing is pending
+	cluster := conn.Masters != nil
+	space, _, err := store.Discover(ctx, conn, keys.Space{Namespace: cfg.Namespace}, cluster)
+	if err != nil {
+		return err
+	}
+
+	r.Wire = wire.New(wire.Options{Client: conn.Commander, Space: space, Cluster: cluster, Nodes: conn.Nodes, Conn: conn,
+		Confirm: wire.Confirm{Durability: cfg.Durability, Timeout: cfg.DurabilityTimeout}})
+	if err := r.Wire.Detect(ctx); err != nil {
+		return err
+	}
+
+	instances := fleet.NewStore(store.NewLayout(r.Wire, store.LayoutOptions{}))
+	r.Check = func(ctx context.Context) error { return haveSealKey(ctx, instances, cfg.SealKeys.IDs()[0]) }
+	if err := r.Check(ctx); err != nil {
+		if !r.DryRun {
+			return err
+		}
+
+		a.complain("seal: without --dry-run: %v", err)
+	}
+
+	total, err := r.Total(ctx)
+	if err != nil {
+		return err
+	}
+
+	bar := a.bar(total, "wrapping", "keys")
+	r.Progress = func(n int) { _ = bar.Add(n) } // only drawing can fail
+	done, err := r.Run(ctx)
+	_ = bar.Finish()
+	if err != nil {
+		a.complain("seal: unfinished after %s; run the same command to continue", notice.Count(done.Rewrapped, "key"))
+		return err
+	}
+
+	return a.sayRewrapped(cfg.SealKeys, r.DryRun, done)
+}
+
+// haveSealKey returns an error if an instance has service keys, but not that one. Unresponsive instances count: they may continue.
+func haveSealKey(ctx context.Context, l fleet.Lister, id string) error {
+	list, err := fleet.List(ctx, l)
+	if err != nil {
+		return err
+	}
+
+	var without []string
+	for _, x := range list {
+		if len(x.SealKeys) > 0 && !slices.Contains(x.SealKeys, id) {
+			without = append(without, fmt.Sprintf("%s (%s)", x.Label, x.ID))
+		}
+	}
+
+	if len(without) == 0 {
+		return nil
+	}
+
+	return fmt.Errorf("refused: these instances do not have the service key %s, or have another one of that name: %s; give all instances the "+
+		"same NOTIFIER_SEAL_KEYS first; an instance that has crashed counts for at most 10 minutes", seal.NameOf(id),
+		clean(strings.Join(without, ", ")))
+}
+
+// sayRewrapped prints the result of a rewrap.
+func (a *command) sayRewrapped(with *seal.ServiceKeys, dry bool, done vault.Rewrapped) error {
+	first := with.Names()[0]
+	left := 0
+	for name, n := range done.Under {
+		if name != first {
+			left += n
+		}
+	}
+
+	if a.json {
+		if err := a.sayValue(done); err != nil {
+			return err
+		}
+	} else {
+		a.sayWrapped(with, dry, done)
+	}
+
+	switch {
+	case dry:
+		return nil
+	case left > 0:
+		a.complain("seal: %s left under other service keys, run the command again", notice.Count(left, "key"))
+		return errQuiet
+	case !a.json && len(with.Names()) > 1:
+		a.say("no key needs %s any more, except those in backups\n", strings.Join(with.Names()[1:], ", "))
+	}
+
+	return nil
+}
+
+func (a *command) sayWrapped(with *seal.ServiceKeys, dry bool, done vault.Rewrapped) {
+	verb := map[bool]string{true: "to be encrypted", false: "encrypted"}[dry]
+	a.say("%s %s with %s\n", notice.Count(done.Rewrapped, "key"), verb, with.Names()[0])
+	for _, name := range slices.Sorted(maps.Keys(done.Under)) {
+		note := ""
+		if !slices.Contains(with.Names(), name) {
+			note = ", which NOTIFIER_SEAL_KEYS does not have"
+		}
+
+		a.say("  %s under %s%s\n", notice.Count(done.Under[name], "key"), clean(name), note)
+	}
+
+	if done.Unreadable > 0 {
+		a.say("  %s of them cannot be decrypted: NOTIFIER_SEAL_KEYS has another key of that name, or the value was changed\n",
+			notice.Count(done.Unreadable, "key"))
+	}
+}

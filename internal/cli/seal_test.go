@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"notifier/internal/fleet"
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/seal"
+	"notifier/internal/store"
+	"notifier/internal/testkit"
+	"notifier/internal/vault"
+	"notifier/internal/wire"
+)
+
+// secretOf returns the setting of a service key.
+func secretOf(name string) string {
+	return name + "=" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(name+"*", seal.KeySize)[:seal.KeySize]))
+}
+
+// withSealed returns a command line with the service keys new and old, on a Redis that has the keys of n subjects under old.
+func withSealed(t *testing.T, n int) (*testCLI, *testkit.Redis) {
+	t.Helper()
+	d, srv, _ := onRedis(t)
+	d.env = append(d.env, "NOTIFIER_SEAL_KEYS="+secretOf("new")+","+secretOf("old"))
+	k, err := seal.ParseServiceKeys(secretOf("old"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := vault.New(k, wire.New(wire.Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}}))
+	for i := range n {
+		if err := v.Seal(t.Context(), 0, seal.AudienceSubject(string(rune('a'+i))), "app1:m:t:1", &notice.Content{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d, srv
+}
+
+func TestSealCommandRewraps(t *testing.T) {
+	t.Parallel()
+	d, _ := withSealed(t, 3)
+	out, _ := d.run(0, "seal", "--rewrap", "--dry-run")
+	contains(t, out, "6 keys to be encrypted with new", "6 keys under old")
+	out, _ = d.run(0, "seal", "--rewrap")
+	contains(t, out, "6 keys encrypted with new", "6 keys under new", "no key needs old any more, except those in backups")
+	out, _ = d.run(0, "seal", "--rewrap", "--json")
+	contains(t, out, `"rewrapped": 0`, `"new": 6`)
+
+	d.env = append(d.env, "NOTIFIER_SEAL_KEYS="+secretOf("next"))
+	out, errs := d.run(1, "seal", "--rewrap")
+	contains(t, out, "0 keys encrypted with next", "6 keys under new, which NOTIFIER_SEAL_KEYS does not have")
+	contains(t, errs, "6 keys left under other service keys")
+	if strings.Contains(out+errs, secretOf("next")[5:]) {
+		t.Error("a key is printed")
+	}
+
+	_, errs = d.run(2, "seal")
+	contains(t, errs, "want --rewrap")
+	_, errs = d.run(2, "seal", "--rewrap", "--rate", "0")
+	contains(t, errs, "--rate: want a rate")
+	d.env = append(d.env, "NOTIFIER_SEAL_KEYS=")
+	_, errs = d.run(2, "seal", "--rewrap")
+	contains(t, errs, "NOTIFIER_SEAL_KEYS is not set")
+}
+
+func TestSealCommandIsRefusedWhileAnInstanceLacksTheKey(t *testing.T) {
+	t.Parallel()
+	d, srv := withSealed(t, 1)
+	st := store.New(store.Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}})
+	beat := func(id, label string, list string) {
+		t.Helper()
+		about := fleet.About{Label: label}
+		if list != "" {
+			k, err := seal.ParseServiceKeys(list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			about.SealKeys = k.IDs()
+		}
+		text, err := json.Marshal(about)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fleet.NewStore(st.Layout).Publish(t.Context(), fleet.Heartbeat{ID: id, About: string(text)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	beat("aaaaaaaaaaaa", "web-1", secretOf("old")+","+secretOf("new"))
+	beat("bbbbbbbbbbbb", "web-2", secretOf("old"))
+	beat("cccccccccccc", "web-3", secretOf("old")+",new="+base64.StdEncoding.EncodeToString(make([]byte, seal.KeySize)))
+	beat("dddddddddddd", "without", "")
+	_, errs := d.run(1, "seal", "--rewrap")
+	contains(t, errs, "do not have the service key new", "web-2 (bbbbbbbbbbbb)", "web-3 (cccccccccccc)")
+	if strings.Contains(errs, "web-1") || strings.Contains(errs, "without (") {
+		t.Errorf("%s", errs)
+	}
+	out, errs := d.run(0, "seal", "--rewrap", "--dry-run")
+	contains(t, out, "2 keys to be encrypted with new", "2 keys under old")
+	contains(t, errs, "without --dry-run: refused")
+	beat("bbbbbbbbbbbb", "web-2", secretOf("old")+","+secretOf("new"))
+	beat("cccccccccccc", "web-3", secretOf("old")+","+secretOf("new"))
+	out, _ = d.run(0, "seal", "--rewrap")
+	contains(t, out, "2 keys encrypted with new")
+}

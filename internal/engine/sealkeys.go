@@ -1,0 +1,129 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"notifier/internal/fleet"
+	"notifier/internal/notice"
+	"notifier/internal/pace"
+	"notifier/internal/route"
+	"notifier/internal/seal"
+	"notifier/internal/vault"
+)
+
+// sealCountEvery is how often the keys of sealed notices are counted. A count takes at most one part of sealCountShare of the time.
+const (
+	sealCountEvery = time.Minute
+	sealCountShare = 20
+)
+
+// seals reports whether a route of this instance seals its notices.
+func (e *Engine) seals() bool {
+	return slices.ContainsFunc(e.o.Routes.All(), func(r *route.Route) bool { return r.Seal != "" })
+}
+
+// countSealKeys counts the keys of sealed notices until ctx ends.
+func (e *Engine) countSealKeys(ctx context.Context) error {
+	if !e.seals() {
+		return nil
+	}
+
+	for {
+		began := time.Now()
+		if under, err := vault.Count(ctx, e.store.Wire()); err == nil {
+			e.sealCount.Store(&under)
+		} else {
+			e.sealCount.Store(nil) // the error is counted as one of the operation seal
+		}
+
+		if !pace.Wait(ctx, max(sealCountEvery, sealCountShare*time.Since(began))) {
+			return nil
+		}
+	}
+}
+
+// sealGauges adds the gauges of sealed notices. overdue are the overdue notices by prefix.
+func (e *Engine) sealGauges(ctx context.Context, g *fleet.Gauges, overdue map[string]int64) {
+	if under := e.sealCount.Load(); under != nil {
+		g.SealKeys = *under
+	}
+
+	names, prefixes := e.missingSealKeys(ctx)
+	if g.SealedWaiting = -1; e.seals() || len(names) > 0 {
+		g.SealedWaiting = 0
+	}
+
+	for _, p := range prefixes {
+		g.SealedWaiting += overdue[p]
+	}
+}
+
+// missingSealKeys returns the names of the service keys that due notices need and no running instance has, and the prefixes of their
+// routes.
+func (e *Engine) missingSealKeys(ctx context.Context) (names, prefixes []string) {
+	missing := e.dispatch.MissingKeys()
+	if len(missing) == 0 {
+		return nil, nil
+	}
+
+	lists, err := e.peersSealKeys(ctx)
+	if err != nil {
+		return nil, nil
+	}
+
+	// A key of the same name that does not open the notices here does not open them elsewhere.
+	var own []string
+	if e.o.SealKeys != nil {
+		own = e.o.SealKeys.IDs()
+	}
+
+	there := map[string]bool{}
+	for _, id := range slices.Concat(lists...) {
+		if !slices.Contains(own, id) {
+			there[seal.NameOf(id)] = true
+		}
+	}
+
+	lost := map[string]bool{}
+	for prefix, list := range missing {
+		list = slices.DeleteFunc(list, func(name string) bool { return there[name] })
+		if len(list) > 0 {
+			prefixes = append(prefixes, prefix)
+		}
+
+		for _, name := range list {
+			lost[name] = true
+		}
+	}
+
+	slices.Sort(prefixes)
+	return slices.Sorted(maps.Keys(lost)), prefixes
+}
+
+// unopened is the condition that no running instance has a service key that due notices need.
+func (e *Engine) unopened(ctx context.Context) fleet.Condition {
+	names, prefixes := e.missingSealKeys(ctx)
+	if len(names) == 0 {
+		return fleet.Condition{}
+	}
+
+	wait := "their notices wait"
+	if counts, _, err := e.Counts(ctx); err == nil {
+		n := int64(0)
+		for _, c := range counts {
+			if slices.Contains(prefixes, c.Prefix) {
+				n += c.Overdue
+			}
+		}
+
+		wait = notice.Count(n, "notice") + " overdue"
+	}
+
+	return fleet.Condition{Urgent: true, Reason: fmt.Sprintf("no running instance has the service key %s of sealed notices under %s: %s, "+
+		"no attempt is used; add the key to NOTIFIER_SEAL_KEYS", strings.Join(names, ", "), strings.Join(prefixes, ", "), wait)}
+}

@@ -1,0 +1,221 @@
+package engine
+
+import (
+	"context"
+	"encoding/base64"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/callback"
+	"notifier/internal/notice"
+	"notifier/internal/route"
+	"notifier/internal/seal"
+	"notifier/internal/store"
+	"notifier/internal/testkit"
+	"notifier/internal/vault"
+)
+
+// wraps counts the stored keys of a shard by the name of their service key.
+func (w *world) wraps(t *testing.T) map[string]int {
+	t.Helper()
+	all, err := w.srv.Client().HVals(t.Context(), w.store.Space().Seals(0)).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := map[string]int{}
+	for _, value := range all {
+		name, err := seal.WrappedWith(value[strings.LastIndexByte(value, ' ')+1:])
+		if err != nil {
+			t.Fatalf("%s: %v", value, err)
+		}
+		by[name]++
+	}
+	return by
+}
+
+func TestInstancesAnnounceTheirServiceKeys(t *testing.T) {
+	t.Parallel()
+	m, srv := newMerchant(t, 200), testkit.SharedRedis(t)
+	r := sealedRoute(seal.PerID)
+	r.Allow, _ = route.ParseAllow("127.0.0.1")
+	with := func(names ...string) func(*Options) {
+		return func(o *Options) {
+			o.Logger = zap.NewNop()
+			if len(names) > 0 {
+				o.SealKeys = sealKeys(t, names...)
+			}
+		}
+	}
+	put := func(w *world, n int) {
+		t.Helper()
+		x := m.planted(key(n))
+		x.Delay = time.Hour
+		if _, err := w.Schedule(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old := start(t, srv, newSink(1), with("old"), r)
+	start(t, srv, newSink(1), with(), sealedRoute("")) // has none, and decides nothing
+	testkit.Until(t, "the old one is alive", func() bool { return old.fleet.View().Known() })
+
+	// Before its first heartbeat an instance reads the keys of the others.
+	o := old.o
+	o.SealKeys = sealKeys(t, "new", "old")
+	if lists, err := New(o).peersSealKeys(t.Context()); err != nil || len(lists) != 1 || !slices.Equal(lists[0], sealKeys(t, "old").IDs()) {
+		t.Errorf("before the first heartbeat: %q, %v", lists, err)
+	}
+
+	both := start(t, srv, newSink(1), with("new", "old"), r)
+	put(both, 1)
+	if by := both.wraps(t); by["old"] != 2 || by["new"] != 0 {
+		t.Errorf("while an instance does not have the new key: %v", by)
+	}
+	old.stop()
+	testkit.Until(t, "the old one has left", func() bool { return len(both.fleet.View().SealKeys()) == 0 })
+	put(both, 2)
+	if by := both.wraps(t); by["old"] != 2 || by["new"] != 2 {
+		t.Errorf("after it has left: %v", by)
+	}
+}
+
+// Service keys are rotated while two instances deliver: a new key last, first, rewrapped, the old one removed.
+func TestRotationOfServiceKeysLosesNothing(t *testing.T) {
+	t.Parallel()
+	m, srv := newMerchant(t, 200), testkit.SharedRedis(t)
+	calls := callback.New(callback.Options{})
+	t.Cleanup(calls.Close)
+	r := sealedRoute(seal.PerID)
+	r.Allow, _ = route.ParseAllow("127.0.0.1")
+	instance := func(names ...string) *world {
+		t.Helper()
+		return start(t, srv, calls, func(o *Options) {
+			o.Logger, o.SealKeys, o.Instance = zap.NewNop(), sealKeys(t, names...), strings.Join(names, " ")
+		}, r)
+	}
+	n := 0
+	var far []string
+	both := func(a, b *world) {
+		t.Helper()
+		for _, w := range []*world{a, b} {
+			for range 10 { // at once, and much later
+				x, y := m.planted(key(n)), m.planted(key(n+1))
+				y.Delay = time.Hour
+				for _, r := range w.ScheduleMany(t.Context(), []store.Request{x, y}) {
+					if r.Err != nil || !r.Created {
+						t.Fatalf("schedule: %+v", r)
+					}
+				}
+				far = append(far, y.Key)
+				n += 2
+			}
+		}
+	}
+	a, b := instance("old"), instance("old")
+	both(a, b)
+	for _, names := range [][]string{{"old", "new"}, {"new", "old"}} {
+		for _, w := range []**world{&a, &b} { // one after the other
+			next := instance(names...)
+			both(*w, next)
+			(*w).stop()
+			*w = next
+			both(a, b)
+		}
+	}
+	if by := a.wraps(t); by["old"] == 0 {
+		t.Errorf("before the rewrap: %v", by)
+	}
+	rewrap := vault.Rewrapper{Keys: a.o.SealKeys, Wire: a.store.Wire()}
+	rewrap.Check = func(context.Context) error {
+		both(a, b)
+		rewrap.Check = nil
+		return nil
+	}
+	if done, err := rewrap.Run(t.Context()); err != nil || len(done.Under) != 1 || done.Under["new"] == 0 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	for _, w := range []**world{&a, &b} {
+		next := instance("new")
+		both(*w, next)
+		(*w).stop()
+		*w = next
+		both(a, b)
+	}
+	for _, key := range far {
+		if _, err := a.Fire(t.Context(), key); err != nil {
+			t.Fatalf("%s: %v", key, err)
+		}
+	}
+	for i := range n {
+		if f := b.until(t, key(i), notice.Delivered); f.AttemptsMade != 1 {
+			t.Errorf("%s: %d attempts", f.Key, f.AttemptsMade)
+		}
+	}
+	if got := m.requests(); len(got) != n {
+		t.Errorf("%d requests, want %d", len(got), n)
+	}
+}
+
+// Without the key anywhere the notices wait, and it is reported until an instance with the key starts.
+func TestMissingServiceKeyIsReported(t *testing.T) {
+	t.Parallel()
+	m, srv := newMerchant(t, 200), testkit.SharedRedis(t)
+	calls := callback.New(callback.Options{})
+	t.Cleanup(calls.Close)
+	r := sealedRoute(seal.PerRoute)
+	r.Allow, _ = route.ParseAllow("127.0.0.1")
+	instance := func(k *seal.ServiceKeys) *world {
+		t.Helper()
+		return start(t, srv, calls, func(o *Options) { o.Logger, o.SealKeys = zap.NewNop(), k }, r)
+	}
+	first := instance(sealKeys(t, "old"))
+	x := m.planted(key(1))
+	x.Delay = time.Hour
+	if _, err := first.Schedule(t.Context(), x); err != nil {
+		t.Fatal(err)
+	}
+	if got := first.unopened(t.Context()); got.Reason != "" {
+		t.Errorf("with the key: %+v", got)
+	}
+	testkit.Until(t, "the keys are counted", func() bool {
+		g, err := first.Gauges(t.Context())
+		return err == nil && g.SealedWaiting == 0 && g.SealKeys != nil
+	})
+	first.stop()
+
+	wrong, err := seal.ParseServiceKeys("old=" + base64.StdEncoding.EncodeToString(make([]byte, seal.KeySize)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	without, liar := instance(sealKeys(t, "new")), instance(wrong)
+	if _, err := without.Fire(t.Context(), key(1)); err != nil {
+		t.Fatal(err)
+	}
+	const want = "no running instance has the service key old of sealed notices under app1: "
+	testkit.Until(t, "an instance reports it", func() bool {
+		for _, w := range []*world{without, liar} {
+			for _, c := range w.Ready(t.Context()).Degraded {
+				if strings.HasPrefix(c.Reason, want) && c.Urgent {
+					return true
+				}
+			}
+		}
+		return false
+	})
+	testkit.Until(t, "the gauge has the notice", func() bool {
+		a, err1 := without.Gauges(t.Context())
+		b, err2 := liar.Gauges(t.Context())
+		return err1 == nil && err2 == nil && max(a.SealedWaiting, b.SealedWaiting) == 1 && a.SealKeys["old"] == 2
+	})
+
+	last := instance(sealKeys(t, "new", "old"))
+	if f := last.until(t, key(1), notice.Delivered); f.AttemptsMade != 1 {
+		t.Errorf("%d attempts", f.AttemptsMade)
+	}
+	testkit.Until(t, "no instance reports it", func() bool {
+		return without.unopened(t.Context()).Reason == "" && liar.unopened(t.Context()).Reason == ""
+	})
+}
