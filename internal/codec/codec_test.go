@@ -88,6 +88,14 @@ func TestSnapshotReadsEachForm(t *testing.T) {
 		t.Errorf("%+v lacks %v", ended, parts)
 	}
 
+	v.Sealed, v.ForgottenAt, listed = true, Stamp(at), Snapshot{}
+	if err := Parse(Append(nil, &v), &listed); err != nil {
+		t.Fatal(err)
+	}
+	if f := listed.Whole(); len(f) != 3 || f[0].Location != "sealed" || f[1].Location != "forgotten_at" {
+		t.Errorf("a sealed notice of a forgotten subject lacks %v", f)
+	}
+
 	var f Faults
 	var again Snapshot
 	if err := Read(Append(nil, &ended), "body.", &again, &f); err != nil || len(f) > 0 || !reflect.DeepEqual(ended, again) {

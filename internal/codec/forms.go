@@ -142,6 +142,7 @@ type Snapshot struct {
 	Masked     bool     `json:"masked,omitempty" doc:"If true, the notice is refused, because parts of it were masked."`
 	BodyKept   *bool    `json:"body_kept,omitempty" doc:"If false, the notice is refused."`
 	Unreadable []string `json:"unreadable,omitempty" doc:"If not empty, the notice is refused."`
+	Sealed     bool     `json:"sealed,omitempty" doc:"If true, the notice is refused, because the line may lack its content."`
 	// ForgottenAt is when the subject of a sealed notice was forgotten.
 	ForgottenAt Stamp `json:"forgotten_at,omitzero" doc:"If present, the notice is refused, because its content is gone."`
 	// The following are ignored: the route is found by the key, and the client of the call is recorded.

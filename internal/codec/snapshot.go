@@ -33,6 +33,10 @@ func (s *Snapshot) Whole() Faults {
 		f.Add("masked", nil, "parts of it were masked")
 	}
 
+	if s.Sealed {
+		f.Add("sealed", nil, "it is encrypted, so the line may lack its content")
+	}
+
 	if at := time.Time(s.ForgottenAt); !at.IsZero() {
 		f.Add("forgotten_at", notice.Stamp(at), "its content was forgotten")
 	}
