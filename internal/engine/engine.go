@@ -133,7 +133,7 @@ type Engine struct {
 	store     *store.Store
 	schedule  *schedule.Scheduler
 	vault     *vault.Vault
-	sealCount atomic.Pointer[map[string]int] // keys of sealed notices by service key; nil = unknown
+	sealed    sealed
 	dispatch  *dispatch.Dispatcher
 	reports   *dispatch.Reports
 	listener  *listener.Listener

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -16,6 +17,7 @@ import (
 )
 
 func (e *Engine) newVault() *vault.Vault {
+	e.sealed.routes = slices.ContainsFunc(e.o.Routes.All(), func(r *route.Route) bool { return r.Seal != "" })
 	v := vault.New(e.o.SealKeys, e.store.Wire())
 	v.KeyAge = cmp.Or(e.o.KeyAge, vault.KeyAge)
 	v.Follow(e.peersSealKeys, e.o.Logger)

@@ -6,12 +6,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"notifier/internal/fleet"
 	"notifier/internal/notice"
 	"notifier/internal/pace"
-	"notifier/internal/route"
 	"notifier/internal/seal"
 	"notifier/internal/vault"
 )
@@ -22,23 +22,24 @@ const (
 	sealCountShare = 20
 )
 
-// seals reports whether a route of this instance seals its notices.
-func (e *Engine) seals() bool {
-	return slices.ContainsFunc(e.o.Routes.All(), func(r *route.Route) bool { return r.Seal != "" })
+// sealed is what an instance knows about sealed notices.
+type sealed struct {
+	routes bool                           // it has routes that seal their notices
+	count  atomic.Pointer[map[string]int] // keys of sealed notices by service key; nil = unknown
 }
 
 // countSealKeys counts the keys of sealed notices until ctx ends.
 func (e *Engine) countSealKeys(ctx context.Context) error {
-	if !e.seals() {
+	if !e.sealed.routes {
 		return nil
 	}
 
 	for {
 		began := time.Now()
 		if under, err := vault.Count(ctx, e.store.Wire()); err == nil {
-			e.sealCount.Store(&under)
+			e.sealed.count.Store(&under)
 		} else {
-			e.sealCount.Store(nil) // the error is counted as one of the operation seal
+			e.sealed.count.Store(nil) // the error is counted as one of the operation seal
 		}
 
 		if !pace.Wait(ctx, max(sealCountEvery, sealCountShare*time.Since(began))) {
@@ -49,12 +50,12 @@ func (e *Engine) countSealKeys(ctx context.Context) error {
 
 // sealGauges adds the gauges of sealed notices. overdue are the overdue notices by prefix.
 func (e *Engine) sealGauges(ctx context.Context, g *fleet.Gauges, overdue map[string]int64) {
-	if under := e.sealCount.Load(); under != nil {
+	if under := e.sealed.count.Load(); under != nil {
 		g.SealKeys = *under
 	}
 
 	names, prefixes := e.missingSealKeys(ctx)
-	if g.SealedWaiting = -1; e.seals() || len(names) > 0 {
+	if g.SealedWaiting = -1; e.sealed.routes || len(names) > 0 {
 		g.SealedWaiting = 0
 	}
 
