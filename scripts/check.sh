@@ -10,6 +10,7 @@ step() {
 	echo "== $* took $((SECONDS - from)) s"
 }
 
+# A machine that is loaded is slow, not wrong: the limit is minutes away from what a package takes.
 limit=${TIMEOUT:-25m}
 step make lint
 # All tests, including the ones that the tag of make test excludes.
