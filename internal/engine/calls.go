@@ -433,9 +433,7 @@ func (e *Engine) Gauges(ctx context.Context) (fleet.Gauges, error) {
 		g.Missing += len(l.Shards)
 	}
 
-	overdue := map[string]int64{}
 	for _, c := range counts {
-		overdue[c.Prefix] = c.Overdue
 		r := e.o.Routes.Prefix(c.Prefix)
 		if r == nil {
 			continue // counted as orphaned
@@ -457,7 +455,7 @@ func (e *Engine) Gauges(ctx context.Context) (fleet.Gauges, error) {
 			ReceiversFailing: failing(r.Prefix)})
 	}
 
-	e.sealGauges(ctx, &g, overdue)
+	e.sealGauges(ctx, &g, counts)
 	return g, nil
 }
 

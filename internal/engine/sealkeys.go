@@ -13,6 +13,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/pace"
 	"notifier/internal/seal"
+	"notifier/internal/store"
 	"notifier/internal/vault"
 )
 
@@ -48,20 +49,27 @@ func (e *Engine) countSealKeys(ctx context.Context) error {
 	}
 }
 
-// sealGauges adds the gauges of sealed notices. overdue are the overdue notices by prefix.
-func (e *Engine) sealGauges(ctx context.Context, g *fleet.Gauges, overdue map[string]int64) {
+// sealGauges adds the gauges of sealed notices.
+func (e *Engine) sealGauges(ctx context.Context, g *fleet.Gauges, counts []store.Counts) {
 	if under := e.sealed.count.Load(); under != nil {
 		g.SealKeys = *under
 	}
 
 	names, prefixes := e.missingSealKeys(ctx)
 	if g.SealedWaiting = -1; e.sealed.routes || len(names) > 0 {
-		g.SealedWaiting = 0
+		g.SealedWaiting = overdue(counts, prefixes)
+	}
+}
+
+// overdue returns the number of overdue notices under some prefixes.
+func overdue(counts []store.Counts, prefixes []string) (n int64) {
+	for _, c := range counts {
+		if slices.Contains(prefixes, c.Prefix) {
+			n += c.Overdue
+		}
 	}
 
-	for _, p := range prefixes {
-		g.SealedWaiting += overdue[p]
-	}
+	return n
 }
 
 // missingSealKeys returns the names of the service keys that due notices need and no running instance has, and the prefixes of their
@@ -115,14 +123,7 @@ func (e *Engine) unopened(ctx context.Context) fleet.Condition {
 
 	wait := "their notices wait"
 	if counts, _, err := e.Counts(ctx); err == nil {
-		n := int64(0)
-		for _, c := range counts {
-			if slices.Contains(prefixes, c.Prefix) {
-				n += c.Overdue
-			}
-		}
-
-		wait = notice.Count(n, "notice") + " overdue"
+		wait = notice.Count(overdue(counts, prefixes), "notice") + " overdue"
 	}
 
 	return fleet.Condition{Urgent: true, Reason: fmt.Sprintf("no running instance has the service key %s of sealed notices under %s: %s, "+

@@ -79,9 +79,8 @@ func (v *Vault) store(ctx context.Context, shard int, of seal.Subject, p pairOf)
 }
 
 // ForgetSubject deletes the keys of a subject in all shards, and marks it as forgotten. It returns when that was, and the
-// number of data keys that it has deleted. With wire.ErrUnconfirmed it has done so in all shards. After another error some shards may have
-// the keys still: call again. Each instance may
-// use the keys for [KeyAge] more.
+// number of data keys that it has deleted. With wire.ErrUnconfirmed it has done so in all shards. After another error some
+// shards may still have the keys: call again. Each instance may use the keys for [KeyAge] more.
 func (v *Vault) ForgetSubject(ctx context.Context, of seal.Subject) (at time.Time, deleted int, err error) {
 	var unconfirmed error
 	failed := func(err error) bool {

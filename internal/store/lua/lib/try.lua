@@ -7,6 +7,7 @@ local function try(names, scores, exact, drop)
   for i = 1, #names do
     local key, text = names[i], scores[i]
     local score = text and tonumber(text)
+    -- Most scores have no fraction, which needs no call to find out that they are of no claim and of no held notice.
     local fraction = score and score % 1
     local expired = fraction and (fraction > 0 and leases(score) or 0)
     local answer = -1
