@@ -5,7 +5,11 @@
 //	subject        <id of the data key> <id of the digest key> <wrapped digest key>
 //	id of a data   <subject> <wrapped data key>
 //	key
-//	forgotten:     Unix ms when the subject was forgotten; and with the id of a deleted data key of it
+//	forgotten:     Unix ms when the subject was forgotten
+//	<subject>
+//	forgotten:<id  the same, and the subject: its data key was deleted
+//	of a data key>
+//	lifted:        Unix ms when such a mark was ended
 //	<subject>
 //
 // # Guarantees
@@ -19,5 +23,7 @@
 // A mark refuses new keys of its subject in the same step in which they would be stored (sealkey.lua), and schedule.lua refuses texts
 // whose data key is deleted. So no notice that is stored after the mark is readable.
 //
-// All instances use the same keys for a subject in a shard: the first instance that stores them wins.
+// All shards and instances use the same keys for a subject: the first instance that stores them in the subject's home wins. That is the
+// first shard, or for an order key its own. A shard gets a key when it first needs it, from the home or, after a reshard, from an old
+// place. [Copy] copies the keys to another Redis, for a migration.
 package vault

@@ -12,8 +12,7 @@ func SetClock(v *Vault, now func() time.Time) { v.now = now }
 
 // ForgetIn makes the first step of ForgetSubject in one shard.
 func ForgetIn(ctx context.Context, v *Vault, shard int, of seal.Subject) error {
-	_, _, err := v.forget(ctx, shard, of, nil)
-	return err
+	return (&forgetting{w: v.w, of: of}).forget(ctx, shard, nil)
 }
 
 // Create stores new keys of a subject, as the first Seal of it does.

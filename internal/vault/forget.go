@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,9 @@ var (
 // forgotten begins the names of the fields that mark forgotten subjects, and the deleted data keys of such subjects.
 const forgotten = "forgotten:"
 
+// lifted begins the names of the fields with the time at which a mark was ended, in Unix ms.
+const lifted = "lifted:"
+
 // ForgottenError means that a subject was forgotten. Its texts do not open any more, and no text is sealed for it.
 type ForgottenError struct{ At time.Time }
 
@@ -42,18 +46,12 @@ func ForgottenAt(err error) time.Time {
 
 // field reads a field of a shard's hash; "" = there is none. It returns a ForgottenError if the field is marked.
 func (v *Vault) field(ctx context.Context, shard int, name string) (string, error) {
-	values, err := v.w.Redis.HMGet(ctx, v.w.Space.Seals(shard), name, forgotten+name).Result()
+	got, err := v.w.Redis.HMGet(ctx, v.w.Space.Seals(shard), name, forgotten+name).Result()
 	if err != nil {
 		return "", v.w.Fail("seal", err)
 	}
 
-	if mark, ok := values[1].(string); ok {
-		ms, _ := strconv.ParseInt(mark, 10, 64) // any mark counts
-		return "", &ForgottenError{time.UnixMilli(ms).UTC()}
-	}
-
-	value, _ := values[0].(string)
-	return value, nil
+	return unmarked(got)
 }
 
 // pairOf are new keys of a subject as the hash has them.
@@ -82,79 +80,111 @@ func (v *Vault) store(ctx context.Context, shard int, of seal.Subject, p pairOf)
 // number of data keys that it has deleted. With wire.ErrUnconfirmed it has done so in all shards. After another error some
 // shards may still have the keys: call again. Each instance may use the keys for [KeyAge] more.
 func (v *Vault) ForgetSubject(ctx context.Context, of seal.Subject) (at time.Time, deleted int, err error) {
-	var unconfirmed error
-	failed := func(err error) bool {
-		if errors.Is(err, wire.ErrUnconfirmed) {
-			unconfirmed, err = err, nil
-		}
-		return err != nil
-	}
-
-	for shard := range v.w.Space.Places() { // first, so that no shard stores another key
-		marked, n, err := v.forget(ctx, shard, of, nil)
-		if failed(err) {
-			return at, deleted, err
-		}
-
-		if deleted += n; marked.After(at) {
-			at = marked
-		}
-	}
-
+	x := forgetting{w: v.w, of: of}
+	err = x.run(ctx)
 	for shard := range v.w.Space.Places() {
-		n, err := v.deleteMore(ctx, shard, of)
-		if deleted += n; failed(err) {
-			return at, deleted, err
-		}
-
 		v.Forget(shard)
 	}
 
-	return at, deleted, unconfirmed
+	return x.at, x.deleted, err
 }
 
-// forget marks a subject in a shard, and deletes its present keys and the data keys with these ids.
-func (v *Vault) forget(ctx context.Context, shard int, of seal.Subject, ids []string) (at time.Time, deleted int, err error) {
-	args := append([]any{string(of)}, wire.Texts(ids)...)
-	got, err := v.w.Parts(ctx, forgetScript, 2, []string{v.w.Space.Seals(shard)}, args)
-	if len(got) < 2 {
-		return at, 0, err
+// forgetting deletes the keys of a subject in all places.
+type forgetting struct {
+	w  *wire.Client
+	of seal.Subject
+
+	at          time.Time // of the latest mark, and of new ones
+	deleted     int
+	unconfirmed error
+}
+
+func (x *forgetting) run(ctx context.Context) error {
+	places := x.w.Space.Places()
+	for place := range places { // first, so that no place stores another key
+		if err := x.forget(ctx, place, nil); err != nil {
+			return err
+		}
+	}
+
+	var ids []string
+	for place := range places {
+		some, err := dataKeysOf(ctx, x.w, place, x.of)
+		if err != nil {
+			return err
+		}
+
+		ids = append(ids, some...)
+	}
+
+	slices.Sort(ids)
+	// All in each place: an instance may have read a key in one place before, to store it in another.
+	for some := range slices.Chunk(slices.Compact(ids), scanned) {
+		for place := range places {
+			if err := x.forget(ctx, place, some); err != nil {
+				return err
+			}
+		}
+	}
+
+	return x.unconfirmed
+}
+
+// forget marks the subject in a place, and deletes its present keys and the data keys with these ids.
+func (x *forgetting) forget(ctx context.Context, place int, ids []string) error {
+	at := ""
+	if !x.at.IsZero() {
+		at = strconv.FormatInt(x.at.UnixMilli(), 10)
+	}
+
+	args := append([]any{string(x.of), at}, wire.Texts(ids)...)
+	got, err := x.w.Parts(ctx, forgetScript, 2, []string{x.w.Space.Seals(place)}, args)
+	if errors.Is(err, wire.ErrUnconfirmed) && len(got) >= 2 {
+		x.unconfirmed, err = err, nil
+	}
+
+	if err != nil {
+		return err
 	}
 
 	ms, _ := got[0].(int64)
 	n, _ := got[1].(int64)
-	return time.UnixMilli(ms).UTC(), int(n), err
+	x.deleted += int(n)
+	if marked := time.UnixMilli(ms).UTC(); marked.After(x.at) {
+		x.at = marked
+	}
+
+	return nil
 }
 
-// scanned is how many fields one step of deleteMore reads.
+// scanned is how many fields one command reads, and how many data keys one script deletes.
 const scanned = 1000
 
-// deleteMore deletes data keys of a marked subject that are not in its field.
-func (v *Vault) deleteMore(ctx context.Context, shard int, of seal.Subject) (deleted int, unconfirmed error) {
+// dataKeysOf returns the ids of all data keys of a marked subject in a place, deleted ones included.
+func dataKeysOf(ctx context.Context, w *wire.Client, place int, of seal.Subject) (ids []string, err error) {
+	err = fields(ctx, w, place, func(name, value string) {
+		id, deleted := strings.CutPrefix(name, forgotten)
+		if first, last, _ := strings.Cut(value, " "); seal.IsKeyID(id) && (deleted && last == string(of) || !deleted && first == string(of)) {
+			ids = append(ids, id)
+		}
+	})
+	return ids, err
+}
+
+// fields calls f with each field of a place, some twice.
+func fields(ctx context.Context, w *wire.Client, place int, f func(name, value string)) error {
 	for cursor := uint64(0); ; {
-		pairs, next, err := v.w.Redis.HScan(ctx, v.w.Space.Seals(shard), cursor, "", scanned).Result()
+		pairs, next, err := w.Redis.HScan(ctx, w.Space.Seals(place), cursor, "", scanned).Result()
 		if err != nil {
-			return deleted, v.w.Fail(forgetScript.Op, err)
+			return w.Fail(forgetScript.Op, err)
 		}
 
-		var ids []string
 		for i := 0; i+1 < len(pairs); i += 2 {
-			if seal.IsKeyID(pairs[i]) && strings.HasPrefix(pairs[i+1], string(of)+" ") {
-				ids = append(ids, pairs[i])
-			}
-		}
-
-		if len(ids) > 0 {
-			_, n, err := v.forget(ctx, shard, of, ids)
-			if deleted += n; errors.Is(err, wire.ErrUnconfirmed) {
-				unconfirmed = err
-			} else if err != nil {
-				return deleted, err
-			}
+			f(pairs[i], pairs[i+1])
 		}
 
 		if cursor = next; cursor == 0 {
-			return deleted, unconfirmed
+			return nil
 		}
 	}
 }
@@ -162,10 +192,23 @@ func (v *Vault) deleteMore(ctx context.Context, shard int, of seal.Subject) (del
 // Lift ends the mark of a forgotten subject in all shards, so that new notices of it are sealed with new keys. The deleted keys
 // stay deleted. It reports whether the subject was marked, and may be repeated.
 func (v *Vault) Lift(ctx context.Context, of seal.Subject) (marked bool, err error) {
-	for shard := range v.w.Space.Places() {
-		n, err := v.w.Redis.HDel(ctx, v.w.Space.Seals(shard), forgotten+string(of)).Result()
+	now, err := v.w.Now(ctx)
+	if err != nil {
+		return false, err
+	}
+	return lift(ctx, v.w, of, now)
+}
+
+// lift is Lift at a time, which is kept, so that a migration does not bring the mark back.
+func lift(ctx context.Context, w *wire.Client, of seal.Subject, at time.Time) (marked bool, err error) {
+	for place := range w.Space.Places() {
+		n, err := w.Redis.HDel(ctx, w.Space.Seals(place), forgotten+string(of)).Result()
+		if err == nil && n > 0 {
+			err = w.Redis.HSet(ctx, w.Space.Seals(place), lifted+string(of), at.UnixMilli()).Err()
+		}
+
 		if err != nil {
-			return marked, v.w.Fail("seal", err)
+			return marked, w.Fail("seal", err)
 		}
 
 		marked = marked || n > 0

@@ -167,13 +167,17 @@ func (v *Vault) dataKey(ctx context.Context, shard int, id string) (*seal.DataKe
 func (v *Vault) readDataKey(ctx context.Context, shard int, id string) (*seal.DataKey, error) {
 	began := v.now()
 	value, err := v.field(ctx, shard, id)
+	if err == nil && value == "" {
+		value, err = v.bringKey(ctx, shard, id)
+	}
+
 	if err != nil {
 		return nil, err
 	}
 
 	of, wrapped, ok := strings.Cut(value, " ")
 	if !ok {
-		return nil, fmt.Errorf("%w: Redis has no data key %s", ErrSealed, id)
+		return nil, noDataKey(id)
 	}
 
 	if v.keys == nil {
@@ -241,18 +245,72 @@ func (v *Vault) read(ctx context.Context, shard int, of seal.Subject, value stri
 	return &pair{data, digest}, nil
 }
 
-// create stores new keys of a subject, and returns the value of its field: another instance may have been first.
+// create stores the keys of a subject in a shard that has none, and returns the value of the subject's field: another instance may
+// have been first. They are those of the subject's home, and new ones if no place has keys.
 func (v *Vault) create(ctx context.Context, shard int, of seal.Subject) (string, error) {
+	at := home(v.w.Space, of)
+	p, err := v.known(ctx, at, of)
+	if err != nil {
+		return "", err
+	}
+
+	if p.field == "" {
+		if p, err = v.newPair(ctx, of); err != nil {
+			return "", err
+		}
+	}
+
+	value, err := v.store(ctx, at, of, p)
+	if err != nil || at == shard {
+		return value, err
+	}
+
+	if p, err = v.pairAt(ctx, at, value); err != nil {
+		return "", err
+	}
+	return v.store(ctx, shard, of, p)
+}
+
+// known returns the keys of a subject that its home has, or else an old place; the zero value = none has any.
+func (v *Vault) known(ctx context.Context, at int, of seal.Subject) (pairOf, error) {
+	places := []int{at}
+	for place := v.w.Space.First() - 1; place >= 0; place-- {
+		places = append(places, place)
+	}
+
+	value, place, err := v.find(ctx, string(of), places)
+	if err != nil || value == "" {
+		return pairOf{}, err
+	}
+
+	return v.pairAt(ctx, place, value)
+}
+
+// pairAt returns the keys that a place has, from the value of the subject's field.
+func (v *Vault) pairAt(ctx context.Context, place int, value string) (p pairOf, err error) {
+	id, _, _ := strings.Cut(value, " ")
+	wrapped, err := v.field(ctx, place, id)
+	if err == nil && wrapped == "" {
+		err = noDataKey(id)
+	}
+
+	return pairOf{value, id, wrapped}, err
+}
+
+func noDataKey(id string) error { return fmt.Errorf("%w: Redis has no data key %s", ErrSealed, id) }
+
+// newPair returns new keys of a subject.
+func (v *Vault) newPair(ctx context.Context, of seal.Subject) (pairOf, error) {
 	data, digest, with := seal.NewDataKey(), seal.NewDigestKey(), v.wrapping(ctx)
 	wrapped, err := with.WrapData(v.space(), of, data)
 	if err != nil {
-		return "", err
+		return pairOf{}, err
 	}
 
 	wrappedDigest, err := with.WrapDigest(v.space(), of, digest)
 	if err != nil {
-		return "", err
+		return pairOf{}, err
 	}
 
-	return v.store(ctx, shard, of, pairOf{data.ID + " " + digest.ID + " " + wrappedDigest, data.ID, string(of) + " " + wrapped})
+	return pairOf{data.ID + " " + digest.ID + " " + wrappedDigest, data.ID, string(of) + " " + wrapped}, nil
 }

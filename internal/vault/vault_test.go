@@ -66,12 +66,16 @@ func startSharded(t *testing.T, srv *testkit.Redis, shards int) instance {
 
 func startWith(t *testing.T, srv *testkit.Redis, k *seal.ServiceKeys, scope seal.Scope, shards int) instance {
 	t.Helper()
+	return startIn(t, srv, k, scope, keys.Space{Namespace: srv.Namespace(), Shards: shards})
+}
+
+func startIn(t *testing.T, srv *testkit.Redis, k *seal.ServiceKeys, scope seal.Scope, space keys.Space) instance {
+	t.Helper()
 	c, err := wire.Open(wire.Address{URL: srv.URL()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	space := keys.Space{Namespace: srv.Namespace(), Shards: shards}
 	s := store.New(store.Options{Client: c.Commander, Space: space, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000})
 	if err := s.Wire().Detect(t.Context()); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,181 @@
+package vault
+
+import (
+	"context"
+	_ "embed"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/seal"
+	"notifier/internal/wire"
+)
+
+//go:embed lua/sealbring.lua
+var bringSource string
+
+var bringScript = wire.NewScript("sealbring", bringSource, true).Anywhere()
+
+// After a reshard, new places lack the keys that old ones have. So a key is looked for in the other places when a shard needs it.
+
+// find returns the first value of a field in some places, and that place; "" = none has it. It returns a ForgottenError if one of
+// them has the field's mark.
+func (v *Vault) find(ctx context.Context, name string, places []int) (value string, place int, err error) {
+	if len(places) == 0 {
+		return "", 0, nil
+	}
+
+	cmds := make([]*redis.SliceCmd, len(places))
+	_, err = v.w.Redis.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i, place := range places {
+			cmds[i] = pipe.HMGet(ctx, v.w.Space.Seals(place), name, forgotten+name)
+		}
+		return nil
+	})
+	if err != nil {
+		return "", 0, v.w.Fail("seal", err)
+	}
+
+	for i, cmd := range cmds {
+		got, err := unmarked(cmd.Val())
+		if err != nil {
+			return "", 0, err
+		}
+
+		if value == "" && got != "" {
+			value, place = got, places[i]
+		}
+	}
+
+	return value, place, nil
+}
+
+// others returns all places but one: the current shards first, then the old ones, the latest first.
+func (v *Vault) others(shard int) (list []int) {
+	first, places := v.w.Space.First(), v.w.Space.Places()
+	for place := first; place < places; place++ {
+		if place != shard {
+			list = append(list, place)
+		}
+	}
+
+	for place := first - 1; place >= 0; place-- {
+		if place != shard {
+			list = append(list, place)
+		}
+	}
+
+	return list
+}
+
+// home returns the place that decides about the keys of a subject: all shards use these. An id has notices in its shard only.
+func home(space keySpace, of seal.Subject) int {
+	if key, ok := strings.CutPrefix(string(of), string(seal.IDSubject(""))); ok {
+		return space.Shard(key)
+	}
+	return space.First()
+}
+
+type keySpace interface {
+	Shard(key string) int
+	First() int
+}
+
+// bringKey returns the value of a data key's field from another place, and stores it in the shard; "" = no place has it.
+func (v *Vault) bringKey(ctx context.Context, shard int, id string) (string, error) {
+	value, _, err := v.find(ctx, id, v.others(shard))
+	if err != nil || value == "" {
+		return "", err
+	}
+
+	gone, err := v.Bring(ctx, shard, map[string]string{id: value})
+	if at, ok := gone[id]; ok {
+		return "", &ForgottenError{at}
+	}
+
+	return value, err
+}
+
+// Bring stores data keys in a shard that lacks them. The values are as [Vault.Keys] returns them. It leaves out forgotten ones, and
+// returns these, with the time of the forgetting.
+func (v *Vault) Bring(ctx context.Context, shard int, values map[string]string) (gone map[string]time.Time, err error) {
+	return bring(ctx, v.w, shard, values)
+}
+
+func bring(ctx context.Context, w *wire.Client, shard int, values map[string]string) (gone map[string]time.Time, err error) {
+	args := make([]any, 0, 2*len(values))
+	for id, value := range values {
+		args = append(args, id, value)
+	}
+
+	if len(args) == 0 {
+		return nil, nil
+	}
+
+	got, err := w.List(bringScript.Op, w.Do(ctx, bringScript, []string{w.Space.Seals(shard)}, args))
+	for i := 0; i+1 < len(got); i += 2 {
+		id, ok1 := got[i].(string)
+		mark, ok2 := got[i+1].(string)
+		if !ok1 || !ok2 {
+			return nil, wire.BadReply(bringScript.Op, "unexpected answer %T %T", got[i], got[i+1])
+		}
+
+		if gone == nil {
+			gone = map[string]time.Time{}
+		}
+
+		gone[id] = markedAt(mark)
+	}
+
+	return gone, err
+}
+
+// Keys returns the values of data keys as a shard stores them, by id: the subject and the wrapped key. Keys that no place has, and
+// forgotten ones, are left out. It needs no service key.
+func (v *Vault) Keys(ctx context.Context, shard int, ids []string) (map[string]string, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+
+	got, err := v.w.Redis.HMGet(ctx, v.w.Space.Seals(shard), ids...).Result()
+	if err != nil {
+		return nil, v.w.Fail("seal", err)
+	}
+
+	values := make(map[string]string, len(ids))
+	for i, id := range ids {
+		value, _ := got[i].(string)
+		if value == "" {
+			value, _, err = v.find(ctx, id, v.others(shard))
+			if err != nil && ForgottenAt(err).IsZero() {
+				return nil, err
+			}
+		}
+
+		if value != "" {
+			values[id] = value
+		}
+	}
+
+	return values, nil
+}
+
+// unmarked returns the value of a field. got is the field and its mark, as HMGET returns them. The error is a ForgottenError if it is
+// marked.
+func unmarked(got []any) (string, error) {
+	if mark, ok := got[1].(string); ok {
+		return "", &ForgottenError{markedAt(mark)}
+	}
+
+	value, _ := got[0].(string)
+	return value, nil
+}
+
+// markedAt returns the time of a mark.
+func markedAt(mark string) time.Time {
+	text, _, _ := strings.Cut(mark, " ")
+	ms, _ := strconv.ParseInt(text, 10, 64) // any mark counts
+	return time.UnixMilli(ms).UTC()
+}
