@@ -18,11 +18,11 @@ import (
 // ForgetSubject deletes the keys of a subject, starts a job that cancels its pending notices, and waits until no instance may use
 // the keys any more. It may be repeated after an error, and does then the missing steps.
 func (e *Engine) ForgetSubject(ctx context.Context, of seal.Subject, client string) (f jobs.Forgotten, err error) {
-	if err := e.known(ctx); err != nil {
+	if err := e.forgets(ctx); err != nil {
 		return f, err
 	}
 
-	f.At, f.Keys, err = e.vault.ForgetSubject(ctx, of)
+	f.At, f.Keys, err = e.forgetEverywhere(ctx, of)
 	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
 		return f, err
 	}
@@ -43,6 +43,39 @@ func (e *Engine) ForgetSubject(ctx context.Context, of seal.Subject, client stri
 	}
 
 	return f, cmp.Or(err, late)
+}
+
+// forgets returns wire.ErrMoved during a migration, because each side has keys then.
+func (e *Engine) forgets(ctx context.Context) error {
+	if err := e.known(ctx); err != nil {
+		return err
+	}
+	if err := e.store.Whole(); err != nil {
+		return fmt.Errorf("forget: %w", err)
+	}
+
+	return nil
+}
+
+// forgetEverywhere deletes the keys of a subject in all shards, also in those that a reshard has made current meanwhile.
+func (e *Engine) forgetEverywhere(ctx context.Context, of seal.Subject) (at time.Time, keys int, err error) {
+	for places := 0; places != e.store.Space().Places(); {
+		places = e.store.Space().Places()
+		n, unconfirmed := 0, err
+		if at, n, err = e.vault.ForgetSubject(ctx, of); err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
+			return at, keys, err
+		}
+
+		keys, err = keys+n, cmp.Or(err, unconfirmed)
+		if learned := e.store.Layout.Learn(ctx); learned != nil {
+			return at, keys, learned
+		}
+		if moved := e.forgets(ctx); moved != nil { // a migration has begun
+			return at, keys, moved
+		}
+	}
+
+	return at, keys, err
 }
 
 // cancelSubject returns the job that cancels the pending notices of a subject that was forgotten at a time. It starts one unless
@@ -69,7 +102,7 @@ func (e *Engine) cancelSubject(ctx context.Context, of seal.Subject, client stri
 
 // LiftSubject lets notices of a forgotten subject be scheduled again, with new keys. It reports whether the subject was forgotten.
 func (e *Engine) LiftSubject(ctx context.Context, of seal.Subject) (bool, error) {
-	if err := e.known(ctx); err != nil {
+	if err := e.forgets(ctx); err != nil {
 		return false, err
 	}
 	return e.vault.Lift(ctx, of)

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,7 +15,6 @@ import (
 	logobserver "go.uber.org/zap/zaptest/observer"
 
 	"notifier/internal/callback"
-	"notifier/internal/move"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/seal"
@@ -266,22 +264,5 @@ func TestChangedSealedTextBecomesADeadLetter(t *testing.T) {
 	}
 	if f := w.until(t, key(1), notice.Dead); f.Reason != notice.ReasonUnreadable || len(m.requests()) > 0 {
 		t.Errorf("%+v, %q", f.Notice, m.requests())
-	}
-}
-
-func TestReshardOfSealedNoticesIsRefused(t *testing.T) {
-	t.Parallel()
-	m, srv := newMerchant(t, 200), testkit.SharedRedis(t)
-	r := sealedRoute(seal.PerRoute)
-	r.Allow, _ = route.ParseAllow("127.0.0.1")
-	w := start(t, srv, newSink(1), func(o *Options) { o.SealKeys = sealKeys(t, "k") }, r)
-	x := m.planted(key(1))
-	x.Delay = time.Hour
-	if _, err := w.Schedule(t.Context(), x); err != nil {
-		t.Fatal(err)
-	}
-	done, err := move.Reshard(t.Context(), move.Options{Conn: w.o.Conn, Namespace: srv.Namespace(), To: 2})
-	if !errors.Is(err, move.ErrRefused) || !strings.Contains(err.Error(), "SEAL") || done.Changed {
-		t.Errorf("%+v, %v", done, err)
 	}
 }

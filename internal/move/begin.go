@@ -27,10 +27,6 @@ func (m *migrator) begin(ctx context.Context) (err error) {
 		m.sides[i] = s.Layout.Side()
 	}
 
-	if err := unsealed(ctx, m.from); err != nil {
-		return err
-	}
-
 	if m.homes[0] == m.homes[1] {
 		return fmt.Errorf("%w: both addresses are of the same Redis and namespace, or the new side is a copy of the old one (%s has "+
 			"the same home)", ErrRefused, m.to.Space().Meta())
@@ -208,6 +204,9 @@ func (m *migrator) returns() bool {
 // comeBack opens the new side, except for calls on marked notices, which are on the old side, and
 // closes the old side. The marks do not change.
 func (m *migrator) comeBack(ctx context.Context) error {
+	if err := m.seals(ctx); err != nil {
+		return err
+	}
 	if err := m.openNew(ctx); err != nil {
 		return err
 	}
@@ -264,6 +263,9 @@ func (m *migrator) setOut(ctx context.Context) error {
 		return err
 	}
 	if err := m.settings(ctx); err != nil {
+		return err
+	}
+	if err := m.seals(ctx); err != nil {
 		return err
 	}
 	if err := m.able(ctx, m.to, true); err != nil {

@@ -315,7 +315,11 @@ func (m *migrator) run(ctx context.Context) error {
 		return err
 	}
 
-	return m.compare(ctx)
+	if err := m.compare(ctx); err != nil {
+		return err
+	}
+
+	return m.dropSeals(ctx)
 }
 
 // finish completes the batches of another mover.
@@ -425,6 +429,9 @@ func (m *migrator) passes(ctx context.Context) error {
 		if err := m.pauses(ctx); err != nil {
 			return err
 		}
+		if err := m.seals(ctx); err != nil {
+			return err
+		}
 
 		got, err := m.pass(ctx, all)
 		if err != nil || got.Moved <= fewMoved {
@@ -450,6 +457,9 @@ func (m *migrator) last(ctx context.Context) error {
 	}
 
 	if err := m.pauses(ctx); err != nil {
+		return err
+	}
+	if err := m.seals(ctx); err != nil {
 		return err
 	}
 	if err := m.clients(ctx); err != nil { // clients may have scheduled their first notice since

@@ -112,9 +112,6 @@ func (r *resharder) run(ctx context.Context, cluster bool) error {
 	if err := r.able(ctx); err != nil {
 		return err
 	}
-	if err := unsealed(ctx, r.store); err != nil {
-		return err
-	}
 
 	// An earlier reshard may have been killed before all places knew its shards.
 	if err := r.store.Layout.Spread(ctx); err != nil {
