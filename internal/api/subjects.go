@@ -28,7 +28,7 @@ type Forgetter interface {
 type ForgottenSubject struct {
 	Subject     string            `json:"subject" example:"audience:m17"`
 	ForgottenAt codec.Stamp       `json:"forgotten_at" doc:"When the subject was first forgotten, since it was lifted last."`
-	Keys        int               `json:"keys" doc:"Data keys that this call has deleted."`
+	Keys        int               `json:"keys" doc:"Data keys that this call has deleted, each counted in every shard that had it."`
 	Job         string            `json:"job" doc:"The id of the job that cancels the pending notices of the subject."`
 	Missing     []MissingInstance `json:"missing,omitempty" doc:"Instances that are not known to have dropped the keys: unresponsive, or of an earlier version. An unresponsive one drops them 4 seconds after it has read them, by its own clock. Repeat the call until this is absent."`
 }

@@ -205,8 +205,8 @@ func TestForgetReachesShardsThatAReshardMakesMeanwhile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := c.HSet(t.Context(), next.Meta(), "shards", next.Shards, "tags", strings.Join(next.Tags, ","), "former", strings.Join(next.Former, ","),
-		"replaced", keys.JoinCounts(next.Replaced)).Err()
+	err := c.HSet(t.Context(), next.Meta(), "shards", next.Shards, "tags", strings.Join(next.Tags, ","),
+		"former", strings.Join(next.Former, ","), "replaced", keys.JoinCounts(next.Replaced)).Err()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,6 +106,21 @@ func (s Space) First() int {
 	return len(l.former)
 }
 
+// Newest returns all places: the current shards, then the former ones, the latest first.
+func (s Space) Newest() []int {
+	l := s.at()
+	list := make([]int, 0, len(l.former)+l.shards)
+	for i := range l.shards {
+		list = append(list, len(l.former)+i)
+	}
+
+	for place := len(l.former) - 1; place >= 0; place-- {
+		list = append(list, place)
+	}
+
+	return list
+}
+
 // Place finds a place by its tag; -1 = there is none.
 func (s Space) Place(tag string) int {
 	l := s.at()

@@ -51,3 +51,10 @@ func TestPlacesKeepTheirNumbers(t *testing.T) {
 		}
 	}
 }
+
+func TestNewestPlacesAreFirst(t *testing.T) {
+	s := Space{Namespace: "n", Shards: 2}.Replace(1, false).Replace(3, false)
+	if got, want := s.Newest(), []int{3, 4, 5, 2, 1, 0}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

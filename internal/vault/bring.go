@@ -3,12 +3,14 @@ package vault
 import (
 	"context"
 	_ "embed"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"notifier/internal/keys"
 	"notifier/internal/seal"
 	"notifier/internal/wire"
 )
@@ -52,35 +54,15 @@ func (v *Vault) find(ctx context.Context, name string, places []int) (value stri
 	return value, place, nil
 }
 
-// others returns all places but one: the current shards first, then the old ones, the latest first.
-func (v *Vault) others(shard int) (list []int) {
-	first, places := v.w.Space.First(), v.w.Space.Places()
-	for place := first; place < places; place++ {
-		if place != shard {
-			list = append(list, place)
-		}
-	}
-
-	for place := first - 1; place >= 0; place-- {
-		if place != shard {
-			list = append(list, place)
-		}
-	}
-
-	return list
+// others returns all places but one, the newest first.
+func (v *Vault) others(shard int) []int {
+	return slices.DeleteFunc(v.w.Space.Newest(), func(place int) bool { return place == shard })
 }
 
-// home returns the place that decides about the keys of a subject: all shards use these. An id has notices in its shard only.
-func home(space keySpace, of seal.Subject) int {
-	if key, ok := strings.CutPrefix(string(of), string(seal.IDSubject(""))); ok {
-		return space.Shard(key)
-	}
-	return space.First()
-}
-
-type keySpace interface {
-	Shard(key string) int
-	First() int
+// home returns the shard that decides about the keys of a subject: all shards use these. It is a hash of the subject's name. All notices of
+// an order key are in its home.
+func home(space keys.Space, of seal.Subject) int {
+	return space.Shard(strings.TrimPrefix(string(of), string(seal.IDSubject(""))))
 }
 
 // bringKey returns the value of a data key's field from another place, and stores it in the shard; "" = no place has it.

@@ -24,6 +24,6 @@
 // whose data key is deleted. So no notice that is stored after the mark is readable.
 //
 // All shards and instances use the same keys for a subject: the first instance that stores them in the subject's home wins. That is the
-// first shard, or for an order key its own. A shard gets a key when it first needs it, from the home or, after a reshard, from an old
-// place. [Copy] copies the keys to another Redis, for a migration.
+// shard of a hash of its name. Another shard gets a key when it first needs it, from the home or, after a reshard, from an old place.
+// [Copy] copies the keys to another Redis, for a migration.
 package vault

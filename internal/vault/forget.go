@@ -77,8 +77,9 @@ func (v *Vault) store(ctx context.Context, shard int, of seal.Subject, p pairOf)
 }
 
 // ForgetSubject deletes the keys of a subject in all shards, and marks it as forgotten. It returns when that was, and the
-// number of data keys that it has deleted. With wire.ErrUnconfirmed it has done so in all shards. After another error some
-// shards may still have the keys: call again. Each instance may use the keys for [KeyAge] more.
+// number of data keys that it has deleted, each counted in every shard that had it. With wire.ErrUnconfirmed it has done so in
+// all shards. After another error some shards may still have the keys: call again. Each instance may use the keys for [KeyAge]
+// more.
 func (v *Vault) ForgetSubject(ctx context.Context, of seal.Subject) (at time.Time, deleted int, err error) {
 	x := forgetting{w: v.w, of: of}
 	err = x.run(ctx)
@@ -196,6 +197,7 @@ func (v *Vault) Lift(ctx context.Context, of seal.Subject) (marked bool, err err
 	if err != nil {
 		return false, err
 	}
+
 	return lift(ctx, v.w, of, now)
 }
 

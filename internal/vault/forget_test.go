@@ -66,7 +66,7 @@ func opens(ctx context.Context, i instance, f store.Found) error {
 func forget(t *testing.T, i instance) time.Time {
 	t.Helper()
 	at, n, err := i.vault.ForgetSubject(t.Context(), merchant)
-	if err != nil || n != 1 || time.Since(at).Abs() > time.Minute {
+	if err != nil || n == 0 || time.Since(at).Abs() > time.Minute {
 		t.Fatal(at, n, err)
 	}
 	return at

@@ -268,17 +268,13 @@ func (v *Vault) create(ctx context.Context, shard int, of seal.Subject) (string,
 	if p, err = v.pairAt(ctx, at, value); err != nil {
 		return "", err
 	}
+
 	return v.store(ctx, shard, of, p)
 }
 
-// known returns the keys of a subject that its home has, or else an old place; the zero value = none has any.
+// known returns the keys of a subject that its home has, or else another place; the zero value = none has any.
 func (v *Vault) known(ctx context.Context, at int, of seal.Subject) (pairOf, error) {
-	places := []int{at}
-	for place := v.w.Space.First() - 1; place >= 0; place-- {
-		places = append(places, place)
-	}
-
-	value, place, err := v.find(ctx, string(of), places)
+	value, place, err := v.find(ctx, string(of), append([]int{at}, v.others(at)...))
 	if err != nil || value == "" {
 		return pairOf{}, err
 	}
