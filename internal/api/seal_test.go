@@ -47,5 +47,6 @@ func TestCallsThatSealedRoutesDoNotSupport(t *testing.T) {
 	id := (&notice.Notice{Key: "app1:orders:paid:1", Made: notice.MadeAt(made)}).ID()
 	b.do("POST", "/v1/notices/restore", `[{"key":"app1:orders:paid:1","id":"`+id+`","state":"scheduled",`+
 		`"due":"2026-12-01T00:00:00Z","created_at":"2026-11-01T00:00:00Z","url":"https://shop.example/","audience":"m","attempts_made":0,"attempts":[]}]`).
-		says("not supported yet")
+		is(201)
+	b.do("GET", "/v1/notices/app1:orders:paid:1", "").is(200).says(`"sealed":true`)
 }

@@ -464,17 +464,25 @@ const restoreAtOnce = 128
 
 // Restore schedules exported notices again, each under the current route of its key.
 func (e *Engine) Restore(ctx context.Context, letters []store.Letter) []store.Reply {
-	letters = e.numbered(ctx, letters)
+	letters = slices.Clone(e.numbered(ctx, letters))
+	for shard := range e.store.Space().Places() {
+		e.vault.Forget(shard) // restore.lua does not check that Redis has the data keys
+	}
+
 	out := make([]store.Reply, len(letters))
 	by := map[keys.Partition][]int{}
 	var ks []string
 	for i, l := range letters {
-		r, err := e.routeToRestore(ctx, l.Key)
+		r, err := e.route(ctx, l.Key)
 		if out[i].Err = err; err != nil {
 			continue
 		}
 
 		p := e.store.Space().Partition(r.Prefix, l.Key)
+		if letters[i], out[i].Err = e.sealedLetter(ctx, r, p.Shard, l); out[i].Err != nil {
+			continue
+		}
+
 		by[p] = append(by[p], i)
 		ks = append(ks, l.Key)
 	}

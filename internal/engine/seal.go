@@ -93,15 +93,18 @@ func (e *Engine) peersSealKeys(ctx context.Context) (lists [][]string, err error
 	return lists, err
 }
 
-// errNotRestored is returned for notices of routes with a seal.
-var errNotRestored = fmt.Errorf("%w: the route seals its notices, and restoring them is not supported yet", notice.ErrInvalid)
-
-// routeToRestore returns the route of a notice that is to be restored.
-func (e *Engine) routeToRestore(ctx context.Context, key string) (*route.Route, error) {
-	r, err := e.route(ctx, key)
-	if err == nil && r.Seal != "" {
-		err = errNotRestored
+// sealedLetter returns a notice that is to be restored, sealed if its route seals.
+func (e *Engine) sealedLetter(ctx context.Context, to *route.Route, shard int, l store.Letter) (store.Letter, error) {
+	if to.Seal == "" || l.Sealed != "" {
+		return l, nil
 	}
 
-	return r, err
+	of, fault := to.SealSubject(l.Audience, l.Key)
+	if fault != "" {
+		return l, fmt.Errorf("%w: audience %s", notice.ErrInvalid, fault)
+	}
+
+	n := *l.Notice
+	l.Notice = &n
+	return l, e.vault.SealNotice(ctx, shard, of, &n)
 }

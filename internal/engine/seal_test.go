@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -264,5 +265,57 @@ func TestChangedSealedTextBecomesADeadLetter(t *testing.T) {
 	}
 	if f := w.until(t, key(1), notice.Dead); f.Reason != notice.ReasonUnreadable || len(m.requests()) > 0 {
 		t.Errorf("%+v, %q", f.Notice, m.requests())
+	}
+}
+
+// A dead letter that was downloaded is restored into an emptied Redis: sealed, once, and with its answers.
+func TestRestoredDeadLetterIsSealed(t *testing.T) {
+	t.Parallel()
+	for _, scope := range []seal.Scope{seal.PerRoute, seal.PerAudience, seal.PerID} {
+		t.Run(string(scope), func(t *testing.T) {
+			t.Parallel()
+			m, calls := newMerchant(t, 400), callback.New(callback.Options{})
+			t.Cleanup(calls.Close)
+			r := sealedRoute(scope)
+			r.Allow, _ = route.ParseAllow("127.0.0.1")
+			begin := func() *world {
+				return start(t, testkit.SharedRedis(t), calls, func(o *Options) {
+					o.SealKeys, o.Logger, o.Space.Shards = sealKeys(t, "k"), zap.NewNop(), 2
+				}, r)
+			}
+			old, w := begin(), begin()
+			if _, err := old.Schedule(t.Context(), m.planted(key(1))); err != nil {
+				t.Fatal(err)
+			}
+			f := old.until(t, key(1), notice.Dead)
+			old.Open(t.Context(), &f)
+
+			letters := []store.Letter{{Notice: f.Notice, Died: f.SettledAt}}
+			for _, created := range []bool{true, false} {
+				if got := w.Restore(t.Context(), letters)[0]; got.Err != nil || got.Created != created {
+					t.Fatalf("%+v, want created %v", got, created)
+				}
+			}
+			testkit.CheckSecrets(t, []string{card, password}, everything(t, w)...)
+			again := w.until(t, key(1), notice.Dead)
+			if w.Open(t.Context(), &again); again.Attempts[0].Response != f.Attempts[0].Response || f.Attempts[0].Response == "" {
+				t.Errorf("the answer was %q, and is %q", f.Attempts[0].Response, again.Attempts[0].Response)
+			}
+
+			m.answer(200)
+			if _, err := w.Redrive(t.Context(), key(1), notice.Expiry{}); err != nil {
+				t.Fatal(err)
+			}
+			w.until(t, key(1), notice.Delivered)
+			if got := m.requests(); got[len(got)-1] != plantedRequest {
+				t.Errorf("requests %q", got)
+			}
+			missing := *f.Notice
+			if missing.Audience = ""; scope == seal.PerAudience {
+				if got := w.Restore(t.Context(), []store.Letter{{Notice: &missing}})[0]; !errors.Is(got.Err, notice.ErrInvalid) {
+					t.Errorf("without an audience: %+v", got)
+				}
+			}
+		})
 	}
 }

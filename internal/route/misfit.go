@@ -25,8 +25,8 @@ func (r *Route) Misfits(c *notice.Content) []Misfit {
 
 	if text := r.lacksAudience(c); text != "" {
 		out = append(out, Misfit{"audience", text})
-	} else if r.Seal == seal.PerAudience && c.Audience == "" {
-		out = append(out, Misfit{"audience", "is missing; route " + r.Name + " seals the content for each audience"})
+	} else if _, text := r.SealSubject(c.Audience, ""); text != "" {
+		out = append(out, Misfit{"audience", text})
 	}
 
 	signing := r.Signing()
@@ -155,6 +155,17 @@ func (r *Route) urlMisfit(c *notice.Content) string {
 	}
 
 	return ""
+}
+
+// SealSubject returns the subject whose keys seal a notice of the route. text is the fault of the audience: the route seals for each
+// audience, and the notice has none.
+func (r *Route) SealSubject(audience, key string) (of seal.Subject, text string) {
+	of, ok := r.Seal.Subject(r.Prefix, audience, key)
+	if !ok {
+		text = "is missing; route " + r.Name + " seals the content for each audience"
+	}
+
+	return of, text
 }
 
 // lacksAudience returns an error text if the route signs per audience and the content has none; empty

@@ -286,9 +286,9 @@ func (s *Scheduler) sealed(ctx context.Context, to *route.Route, p keys.Partitio
 		return nil
 	}
 
-	of, ok := to.Seal.Subject(to.Prefix, r.Audience, r.Key)
-	if !ok {
-		return fmt.Errorf("%w: audience is missing: the route's content is sealed for each audience", notice.ErrInvalid)
+	of, fault := to.SealSubject(r.Audience, r.Key)
+	if fault != "" {
+		return fmt.Errorf("%w: audience %s", notice.ErrInvalid, fault)
 	}
 
 	if r.Clear == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -81,6 +82,31 @@ func (v *Vault) Seal(ctx context.Context, shard int, of seal.Subject, key string
 	}
 
 	return err
+}
+
+// SealNotice seals the content of a notice with the keys of a subject, and the answers to its attempts.
+func (v *Vault) SealNotice(ctx context.Context, shard int, of seal.Subject, n *notice.Notice) error {
+	p, err := v.pair(ctx, shard, of)
+	if err != nil {
+		return err
+	}
+
+	n.Attempts = slices.Clone(n.Attempts)
+	for i := range n.Attempts {
+		a := &n.Attempts[i]
+		if a.Response == "" {
+			continue
+		}
+
+		text, err := p.data.Seal(seal.Answer, v.space(), n.Key, []byte(a.Response))
+		if err != nil {
+			return err
+		}
+
+		a.Response, a.Sealed = "", text.String()
+	}
+
+	return v.Seal(ctx, shard, of, n.Key, &n.Content)
 }
 
 // Open returns a sealed content opened. An error that wraps ErrSealed means that a key is missing.
