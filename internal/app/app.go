@@ -148,7 +148,7 @@ func (p *Process) newEngine() {
 
 	e := engine.Options{
 		Conn: p.conn, Space: space, Routes: p.table, Clients: names, Owners: c.Owners(), ConfigureRedis: c.ConfigureRedis,
-		MakeKey: len(c.Key) == 0, SealKeys: c.SealKeys,
+		MakeKey: len(c.Key) == 0, SealKeys: c.SealKeys, SealKeep: c.SealKeep,
 		Handler: engine.Handlers(p.conn, space, p.calls, taps, o.Log), Taps: taps, Hosts: hosts{p.calls}, Messages: p.calls,
 		Instance: c.Instance, Version: o.Version, Takeover: c.Takeover, Limits: c.Limits,
 		Concurrency: c.Concurrency, Grace: c.Grace, Drain: c.ShutdownTimeout, MaxBody: c.MaxBody,

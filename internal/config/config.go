@@ -28,6 +28,7 @@ type Config struct {
 	Namespace string
 	// SealKeys are the service keys for SEAL of routes; nil = there are none.
 	SealKeys *seal.ServiceKeys
+	SealKeep time.Duration
 	Key      Secret // signs cursors, cookies and links; empty = the key stored in Redis
 	// Shards is the number of shards; 0 = the number stored in Redis.
 	Shards   int
@@ -198,6 +199,7 @@ func (r *reader) service(raw *serviceVars) *Config {
 		Namespace:       raw.Namespace,
 		Key:             r.key(raw.Key),
 		SealKeys:        r.sealKeys(raw.SealKeys),
+		SealKeep:        r.duration("SEAL_KEEP", raw.SealKeep, 24*time.Hour, notice.MaxHorizon),
 		Instance:        raw.Instance,
 		Listen:          raw.Listen,
 		MetricsListen:   raw.MetricsListen,

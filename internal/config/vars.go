@@ -19,6 +19,7 @@ type serviceVars struct {
 	Namespace       string `env:"NAMESPACE, default=notifier"`
 	Key             string `env:"KEY" secret:"file"`
 	SealKeys        string `env:"SEAL_KEYS" secret:"file"`
+	SealKeep        string `env:"SEAL_KEEP, default=720h"`
 	Shards          string `env:"SHARDS" shown:"1"`
 	Instance        string `env:"INSTANCE"`
 	Listen          string `env:"LISTEN, default=127.0.0.1:8080"`
@@ -150,6 +151,8 @@ var texts = map[string]string{
 		"cursors are derived. If unset, a key is created in Redis as `notifier:key`. Set it if others can read that Redis.",
 	"SEAL_KEYS": "Service keys for SEAL of routes: `name=<32 random bytes in base64>`, comma-separated, such as `2026-11=…,2026-05=…`. " +
 		"The first that all running instances have encrypts, all decrypt. [Rotation](security.md#rotation-of-service-keys).",
+	"SEAL_KEEP": "How long Redis keeps the keys of a route, audience or id after its last sealed notice. Entries of streams and lists that " +
+		"are read later do not open. With SEAL=id each id takes about 500 bytes for this time.",
 	"SHARDS": "The number of shards, 1 to 1024. The first start stores it in Redis. After `notifier reshard` remove this variable, or set " +
 		"the new number. More than 1 is useful only in a cluster.",
 	"INSTANCE": "The name of this process in logs and claims. By default the host name and a random suffix.",

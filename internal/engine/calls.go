@@ -465,28 +465,8 @@ const restoreAtOnce = 128
 // Restore schedules exported notices again, each under the current route of its key.
 func (e *Engine) Restore(ctx context.Context, letters []store.Letter) []store.Reply {
 	letters = slices.Clone(e.numbered(ctx, letters))
-	for shard := range e.store.Space().Places() {
-		e.vault.Forget(shard) // restore.lua does not check that Redis has the data keys
-	}
-
 	out := make([]store.Reply, len(letters))
-	by := map[keys.Partition][]int{}
-	var ks []string
-	for i, l := range letters {
-		r, err := e.route(ctx, l.Key)
-		if out[i].Err = err; err != nil {
-			continue
-		}
-
-		p := e.store.Space().Partition(r.Prefix, l.Key)
-		if letters[i], out[i].Err = e.sealedLetter(ctx, r, p.Shard, l); out[i].Err != nil {
-			continue
-		}
-
-		by[p] = append(by[p], i)
-		ks = append(ks, l.Key)
-	}
-
+	by, ks := e.toRestore(ctx, letters, out)
 	failed := e.adopter.FollowEach(ctx, ks)
 	for p, all := range by {
 		var refused error // after a refusal of the shard, all its other notices are refused
@@ -516,4 +496,30 @@ func (e *Engine) Restore(ctx context.Context, letters []store.Letter) []store.Re
 	}
 
 	return out
+}
+
+// toRestore seals notices that are to be restored, and returns their indexes by partition, and their keys. Refused ones get their errors
+// in out.
+func (e *Engine) toRestore(ctx context.Context, letters []store.Letter, out []store.Reply) (by map[keys.Partition][]int, ks []string) {
+	for shard := range e.store.Space().Places() {
+		e.vault.Forget(shard) // restore.lua does not check that Redis has the data keys
+	}
+
+	by = map[keys.Partition][]int{}
+	for i, l := range letters {
+		r, err := e.route(ctx, l.Key)
+		if out[i].Err = err; err != nil {
+			continue
+		}
+
+		p := e.store.Space().Partition(r.Prefix, l.Key)
+		if letters[i], out[i].Err = e.sealedLetter(ctx, r, p.Shard, l); out[i].Err != nil {
+			continue
+		}
+
+		by[p] = append(by[p], i)
+		ks = append(ks, l.Key)
+	}
+
+	return by, ks
 }

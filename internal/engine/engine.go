@@ -47,10 +47,10 @@ type Options struct {
 	Instance    string
 	Version     string
 	Concurrency int
-	// SealKeys wrap the keys that seal notices; nil = there are none.
+	// SealKeys wrap the keys that seal notices; nil = there are none. SealKeep is how long unused keys stay; zero = for ever.
 	SealKeys *seal.ServiceKeys
-	// KeyAge is how long the instance uses a key of sealed notices after it has read it in Redis; zero = vault.KeyAge. All instances
-	// need the same.
+	SealKeep time.Duration
+	// KeyAge is how long a key of sealed notices is used after it was read; zero = vault.KeyAge. All instances need the same.
 	KeyAge    time.Duration
 	Grace     time.Duration
 	Retention time.Duration
@@ -361,7 +361,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	g.Go(func() error { return e.keepMinutes(loops) })
 	g.Go(func() error { return e.keepHistory(loops) })
 	g.Go(func() error { return e.tendAudit(loops) })
-	g.Go(func() error { return e.countSealKeys(loops) })
+	g.Go(func() error { return e.tendSeals(loops) })
 	g.Go(func() error { return e.receivers.publish(loops) })
 	g.Go(func() error { return e.rules.Run(loops) })
 	g.Go(func() error { return e.receivers.scan(loops) })

@@ -2,12 +2,18 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"notifier/internal/fleet"
 	"notifier/internal/notice"
@@ -29,12 +35,60 @@ type sealed struct {
 	count  atomic.Pointer[map[string]int] // keys of sealed notices by service key; nil = unknown
 }
 
-// countSealKeys counts the keys of sealed notices until ctx ends.
-func (e *Engine) countSealKeys(ctx context.Context) error {
+// tendSeals counts the keys of sealed notices, and deletes unused ones, until ctx ends.
+func (e *Engine) tendSeals(ctx context.Context) error {
 	if !e.sealed.routes {
 		return nil
 	}
 
+	var g errgroup.Group
+	g.Go(func() error { return e.countSealKeys(ctx) })
+	g.Go(func() error { return e.cleanSealKeys(ctx) })
+	return g.Wait()
+}
+
+// Unused keys are deleted about once a day, by one instance: sealCleanTry is how often each one tries.
+const sealCleanEvery, sealCleanTry = 23 * time.Hour, time.Hour
+
+func (e *Engine) cleanSealKeys(ctx context.Context) error {
+	for e.o.SealKeep > 0 && pace.Wait(ctx, rand.N(sealCleanTry)+time.Minute) {
+		n, err := e.cleanSealKeysOnce(ctx)
+		if err != nil {
+			e.o.Logger.Warn("cannot delete unused keys of sealed notices, trying again within an hour", zap.Error(err))
+		} else if n > 0 {
+			e.o.Logger.Info("deleted unused keys of sealed notices", zap.Int("keys", n))
+		}
+	}
+
+	return nil
+}
+
+// cleanSealKeysOnce deletes the unused keys, unless an instance has done so in the last sealCleanEvery.
+func (e *Engine) cleanSealKeysOnce(ctx context.Context) (deleted int, err error) {
+	w := e.store.Wire()
+	name := w.Space.SealsCleaned()
+	if err := w.Redis.SetArgs(ctx, name, e.Self(), redis.SetArgs{Mode: "NX", TTL: sealCleanEvery}).Err(); err != nil {
+		if errors.Is(err, redis.Nil) {
+			err = nil
+		}
+		return 0, w.Wrapped("seal", err)
+	}
+
+	// All shards may have prefixes that this instance does not know yet.
+	if err = e.store.Layout.Learn(ctx); err == nil {
+		c := vault.Cleaner{Vault: e.vault, Prefixes: e.store.Layout.Prefixes, Keep: max(e.o.SealKeep, e.store.RepeatWindow()+24*time.Hour)}
+		deleted, err = c.Clean(ctx)
+	}
+
+	if err != nil {
+		err = errors.Join(err, w.Redis.Del(context.WithoutCancel(ctx), name).Err())
+	}
+
+	return deleted, err
+}
+
+// countSealKeys counts the keys of sealed notices until ctx ends.
+func (e *Engine) countSealKeys(ctx context.Context) error {
 	for {
 		began := time.Now()
 		if under, err := vault.Count(ctx, e.store.Wire()); err == nil {

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/callback"
+	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/seal"
@@ -218,4 +219,61 @@ func TestMissingServiceKeyIsReported(t *testing.T) {
 	testkit.Until(t, "no instance reports it", func() bool {
 		return without.unopened(t.Context()).Reason == "" && liar.unopened(t.Context()).Reason == ""
 	})
+}
+
+// One instance a day deletes the keys of subjects without notices; one that fails leaves it to another.
+func TestOneInstanceDeletesUnusedKeys(t *testing.T) {
+	t.Parallel()
+	srv := testkit.SharedRedis(t)
+	begin := func() *world {
+		return start(t, srv, newSink(10), func(o *Options) {
+			o.SealKeys, o.SealKeep, o.Logger = sealKeys(t, "k"), 24*time.Hour, zap.NewNop()
+		}, sealedRoute(seal.PerID))
+	}
+	a, b := begin(), begin()
+	a.scheduleSealed(t, sealedFor("m_1", 1, time.Hour), sealedFor("m_1", 2, time.Hour))
+	c, seals := srv.Client(), a.store.Space().Seals(0)
+	if err := c.HDel(t.Context(), a.store.Space().Records(keys.Partition{Prefix: "app1"}), key(1)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := a.cleanSealKeysOnce(t.Context()); n != 0 || err != nil {
+		t.Fatal(n, err)
+	}
+	var marks []string
+	for name := range c.HGetAll(t.Context(), seals).Val() {
+		if strings.HasPrefix(name, "unused:") {
+			marks = append(marks, name)
+		}
+	}
+	if len(marks) != 1 {
+		t.Fatalf("marks %q", marks)
+	}
+	if err := c.HSet(t.Context(), seals, marks[0], time.Now().Add(-26*time.Hour).UnixMilli()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := b.cleanSealKeysOnce(t.Context()); n != 0 || err != nil {
+		t.Errorf("a second one on the same day deleted %d, %v", n, err)
+	}
+
+	day := func() {
+		if err := c.Del(t.Context(), a.store.Space().SealsCleaned()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	day()
+	if err := c.Rename(t.Context(), seals, srv.Namespace()+":aside").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Set(t.Context(), seals, "not a hash", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.cleanSealKeysOnce(t.Context()); err == nil {
+		t.Error("no error of a wrong type")
+	}
+	if err := c.Rename(t.Context(), srv.Namespace()+":aside", seals).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := a.cleanSealKeysOnce(t.Context()); n != 1 || err != nil {
+		t.Errorf("deleted %d, %v; want the key without a notice", n, err)
+	}
 }

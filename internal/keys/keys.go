@@ -276,6 +276,19 @@ func (s Space) Bucket(shard int, end string) string { return s.Tombstones(shard)
 // Seals is the hash of the wrapped keys that seal the notices of a shard: see package vault.
 func (s Space) Seals(shard int) string { return s.Base(shard) + "seals" }
 
+// WithRecords returns the hashes and lists of a shard that have records of notices, or entries with parts of them.
+func (s Space) WithRecords(shard int, prefixes []string) (hashes, lists []string) {
+	for _, p := range prefixes {
+		hashes = append(hashes, s.Records(Partition{p, shard}))
+	}
+
+	// A notice that leaves for one of these while others are read is found there.
+	return append(hashes, s.Moving(shard)), []string{s.Ended(shard), s.Deaths(shard)}
+}
+
+// SealsCleaned exists while no instance needs to look for unused keys of sealed notices.
+func (s Space) SealsCleaned() string { return s.Base(0) + "sealscleaned" }
+
 // Trimmed is the hash of how far NOTIFIER_RETAIN has trimmed each prefix of a shard.
 func (s Space) Trimmed(shard int) string { return s.Base(shard) + "trimmed" }
 

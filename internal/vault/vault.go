@@ -186,15 +186,18 @@ func (v *Vault) dataKey(ctx context.Context, shard int, id string) (*seal.DataKe
 		return d, nil
 	}
 
-	return v.readDataKey(ctx, shard, id)
+	return v.readDataKey(ctx, shard, id, false)
 }
 
-// readDataKey is dataKey with a read in Redis.
-func (v *Vault) readDataKey(ctx context.Context, shard int, id string) (*seal.DataKey, error) {
+// readDataKey is dataKey with a read in Redis. seals means that the key is to seal texts.
+func (v *Vault) readDataKey(ctx context.Context, shard int, id string, seals bool) (*seal.DataKey, error) {
 	began := v.now()
-	value, err := v.field(ctx, shard, id)
-	if err == nil && value == "" {
+	value, unused, err := v.dataField(ctx, shard, id)
+	switch {
+	case err == nil && value == "":
 		value, err = v.bringKey(ctx, shard, id)
+	case err == nil && unused && seals:
+		err = v.using(ctx, shard, id)
 	}
 
 	if err != nil {
@@ -263,7 +266,7 @@ func (v *Vault) read(ctx context.Context, shard int, of seal.Subject, value stri
 		return nil, missing(err, parts[2])
 	}
 
-	data, err := v.readDataKey(ctx, shard, parts[0])
+	data, err := v.readDataKey(ctx, shard, parts[0], true)
 	if err != nil {
 		return nil, err
 	}
