@@ -24,9 +24,12 @@ func (c *Content) Seal(sealed, same string) {
 // Opened returns a sealed content as if it had not been sealed: with the part that Secret has returned. If the receiver has been
 // changed since, it has no credentials.
 func (c *Content) Opened(secret []byte) (Content, error) {
-	s, err := DecodeContent(secret)
-	if err != nil {
-		return Content{}, err
+	s, ok := scanSecret(string(secret))
+	if !ok {
+		var err error
+		if s, err = DecodeContent(secret); err != nil {
+			return Content{}, err
+		}
 	}
 
 	x := *c

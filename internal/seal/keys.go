@@ -3,7 +3,6 @@ package seal
 import (
 	"crypto/hmac"
 	"crypto/sha256"
-	"fmt"
 	"strings"
 )
 
@@ -63,7 +62,8 @@ func (d *DigestKey) Digest(space, key string, content []byte) (string, error) {
 	}
 
 	h := hmac.New(sha256.New, d.secret)
-	fmt.Fprintf(h, "%s\ndigest\n%s\n%s\n%s\n", version, space, d.ID, key)
+	h.Write([]byte(version + "\ndigest\n" + space + "\n" + d.ID + "\n" + key + "\n"))
 	h.Write(content)
-	return encoding.EncodeToString(h.Sum(nil)[:digestSize]), nil
+	var sum [sha256.Size]byte
+	return encoding.EncodeToString(h.Sum(sum[:0])[:digestSize]), nil
 }
