@@ -104,7 +104,6 @@ func (e *Engine) sealedLetter(ctx context.Context, to *route.Route, shard int, l
 		return l, fmt.Errorf("%w: audience %s", notice.ErrInvalid, fault)
 	}
 
-	n := *l.Notice
-	l.Notice = &n
-	return l, e.vault.SealNotice(ctx, shard, of, &n)
+	l.Notice = l.Notice.ToSeal()
+	return l, e.vault.SealNotice(ctx, shard, of, l.Notice)
 }
