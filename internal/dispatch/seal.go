@@ -19,6 +19,8 @@ const (
 	sealedFor = time.Second
 	// avoidFor is how long this instance then claims nothing of the route. Other instances claim the notices after the grace.
 	avoidFor = 5 * time.Second
+
+	unsealedAnswer = "cannot seal an answer, it is not kept"
 )
 
 // avoid claims nothing for a while, so that instances with the missing key claim the notices.
@@ -41,9 +43,9 @@ func (q *routeQueue) avoid(err error) {
 // avoided reports whether nothing is claimed now. The caller holds mu.
 func (q *routeQueue) avoided() bool { return !q.avoids.IsZero() && time.Now().Before(q.avoids) }
 
-// handleOpened runs the handler with the notice opened, if it is sealed. sealed is then the answer, which the result does not have.
+// handleOpened runs the handler with the notice opened, if it is sealed and the route does not keep it so. sealed is then the answer, which the result does not have.
 func (q *routeQueue) handleOpened(ctx context.Context, c *store.Claim) (r notice.Result, sealed string) {
-	if c.Sealed == "" {
+	if c.Sealed == "" || q.r.KeepsSealed() {
 		return q.handle(ctx, c.Notice), ""
 	}
 
@@ -67,7 +69,7 @@ func (q *routeQueue) handleOpened(ctx context.Context, c *store.Claim) (r notice
 	}
 
 	if sealed, err = seals(notice.Kept(r.Response)); err != nil {
-		q.d.o.Logger.Warn("cannot seal an answer, it is not kept", zap.String("key", c.Key), zap.Error(err))
+		q.d.o.Logger.Warn(unsealedAnswer, zap.String("key", c.Key), zap.Error(err))
 	}
 
 	r.Response = ""
@@ -80,4 +82,29 @@ func panicked(n *notice.Notice, value any) zap.Field {
 		return zap.String("panic", fmt.Sprintf("%T, not shown: the notice is sealed", value))
 	}
 	return zap.Any("panic", value)
+}
+
+// answerSealer seals the answer to an attempt. It is a *vault.Vault.
+type answerSealer interface {
+	SealAnswer(ctx context.Context, shard int, n *notice.Notice, answer string) (string, error)
+}
+
+// sealResponse returns the response of a report on a sealed notice as a sealed text, and takes it out of the report. A response that
+// cannot be sealed is not kept.
+func (p *Reports) sealResponse(ctx context.Context, f store.Found, v *notice.Report) (sealed string) {
+	if f.Sealed == "" || v.Response == "" {
+		return ""
+	}
+
+	err := vault.ErrSealed
+	if p.Vault != nil {
+		sealed, err = p.Vault.SealAnswer(ctx, f.Shard, f.Notice, notice.Kept(v.Response))
+	}
+
+	if v.Response = ""; err != nil {
+		p.Logger.Warn(unsealedAnswer, zap.String("key", f.Key), zap.Error(err))
+		return ""
+	}
+
+	return sealed
 }
