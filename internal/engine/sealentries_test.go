@@ -218,4 +218,3 @@ func TestTextOfAnEntryOpensInItsPlaceOnly(t *testing.T) {
 		t.Error(c, err)
 	}
 }
-
