@@ -37,8 +37,9 @@ func scheduleSealed(t *testing.T, srv *testkit.Redis, serviceKeys, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := engine.New(engine.Options{Conn: conn, Space: keys.Space{Namespace: srv.Namespace()}, Routes: table, Handler: newHandled(), Instance: "s",
-		Version: "v1", Concurrency: 64, Grace: grace, Retention: time.Hour, Retain: retain, ConfigureRedis: true, Takeover: takeover,
+	e := engine.New(engine.Options{Conn: conn, Space: keys.Space{Namespace: srv.Namespace()}, Routes: table, Handler: newHandled(),
+		Instance: "s", Version: "v1", Concurrency: 64,
+		Grace: grace, Retention: time.Hour, Retain: retain, ConfigureRedis: true, Takeover: takeover,
 		Drain: time.Second, SealKeys: k, Logger: zap.NewNop()})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -117,8 +117,8 @@ func unopened(err error) error {
 		return problem(http.StatusUnprocessableEntity, "Redis has no key for this text: it is of another service or another notice, or Redis "+
 			"has lost the key")
 	case errors.As(err, &missing):
-		return problem(http.StatusServiceUnavailable, "this instance does not have the service key %s (NOTIFIER_SEAL_KEYS), or has another key of "+
-			"that name. Repeat the call", codec.Clip(missing.Name, 100)).with("Retry-After", "5")
+		return problem(http.StatusServiceUnavailable, "this instance does not have the service key %s (NOTIFIER_SEAL_KEYS), or has "+
+			"another key of that name. Repeat the call", codec.Clip(missing.Name, 100)).with("Retry-After", "5")
 	case errors.Is(err, seal.ErrForeign), errors.Is(err, seal.ErrFormat):
 		return problem(http.StatusUnprocessableEntity, "the text does not open: it was changed, or is of another notice than key")
 	}

@@ -225,7 +225,8 @@ func (a *api) operations() []operation {
 			answer: Instances{}, ok: []int{ok}, fails: []int{badRequest, forbidden, unprocessable, down}, serve: a.instances}},
 		{auth.Read, call{method: "GET", path: "/v1/audit", id: "audit", summary: "List the changes of operators",
 			about: "Calls by which operators changed something, by the API or the pages, newest first; not schedules and reports of " +
-				"consumers. Also calls and pages that showed the content of sealed notices, once a minute for each notice or listing. Admins without a prefix see all entries, other clients their own. For each client, the last 2,000 " +
+				"consumers. Also calls and pages that showed the content of sealed notices, once a minute for each notice or listing. " +
+				"Admins without a prefix see all entries, other clients their own. For each client, the last 2,000 " +
 				"entries of rare actions (sign-in, secret, purge, erase, forget, pause, resume, release, replay, restore, links) and the last " +
 				"2,000 of all other actions are stored. The same call within a minute is one entry. A page may have fewer entries " +
 				"than the limit, even none, although more follow: continue until there is no cursor.",

@@ -493,10 +493,7 @@ func describe(rt *route.Route, whose string) string {
 	}
 
 	if rt.Seal != "" {
-		b.WriteString(", sealed with a key for each " + string(rt.Seal))
-		if rt.OpenEntries {
-			b.WriteString(", its entries in clear text")
-		}
+		b.WriteString(sealText(rt))
 	}
 
 	switch rt.Order {

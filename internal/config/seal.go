@@ -1,6 +1,7 @@
 package config
 
 import (
+	"notifier/internal/route"
 	"notifier/internal/seal"
 )
 
@@ -57,4 +58,14 @@ func (rr *routeReader) sealEntries() {
 	}
 
 	rr.rt.OpenEntries = value == "open"
+}
+
+// sealText says how a route seals its notices.
+func sealText(rt *route.Route) string {
+	text := ", sealed with a key for each " + string(rt.Seal)
+	if rt.OpenEntries {
+		text += ", its entries in clear text"
+	}
+
+	return text
 }

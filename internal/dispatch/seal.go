@@ -19,8 +19,6 @@ const (
 	sealedFor = time.Second
 	// avoidFor is how long this instance then claims nothing of the route. Other instances claim the notices after the grace.
 	avoidFor = 5 * time.Second
-
-	unsealedAnswer = "cannot seal an answer, it is not kept"
 )
 
 // avoid claims nothing for a while, so that instances with the missing key claim the notices.
@@ -43,7 +41,8 @@ func (q *routeQueue) avoid(err error) {
 // avoided reports whether nothing is claimed now. The caller holds mu.
 func (q *routeQueue) avoided() bool { return !q.avoids.IsZero() && time.Now().Before(q.avoids) }
 
-// handleOpened runs the handler with the notice opened, if it is sealed and the route does not keep it so. sealed is then the answer, which the result does not have.
+// handleOpened runs the handler with the notice opened, if it is sealed and the route does not keep it so.
+// sealed is then the answer, which the result does not have.
 func (q *routeQueue) handleOpened(ctx context.Context, c *store.Claim) (r notice.Result, sealed string) {
 	if c.Sealed == "" || q.r.KeepsSealed() {
 		return q.handle(ctx, c.Notice), ""
@@ -69,7 +68,7 @@ func (q *routeQueue) handleOpened(ctx context.Context, c *store.Claim) (r notice
 	}
 
 	if sealed, err = seals(notice.Kept(r.Response)); err != nil {
-		q.d.o.Logger.Warn(unsealedAnswer, zap.String("key", c.Key), zap.Error(err))
+		unsealed(q.d.o.Logger, c.Key, err)
 	}
 
 	r.Response = ""
@@ -82,6 +81,11 @@ func panicked(n *notice.Notice, value any) zap.Field {
 		return zap.String("panic", fmt.Sprintf("%T, not shown: the notice is sealed", value))
 	}
 	return zap.Any("panic", value)
+}
+
+// unsealed logs that the answer to an attempt is not kept.
+func unsealed(logger *zap.Logger, key string, err error) {
+	logger.Warn("cannot seal an answer, it is not kept", zap.String("key", key), zap.Error(err))
 }
 
 // answerSealer seals the answer to an attempt. It is a *vault.Vault.
@@ -102,7 +106,7 @@ func (p *Reports) sealResponse(ctx context.Context, f store.Found, v *notice.Rep
 	}
 
 	if v.Response = ""; err != nil {
-		p.Logger.Warn(unsealedAnswer, zap.String("key", f.Key), zap.Error(err))
+		unsealed(p.Logger, f.Key, err)
 		return ""
 	}
 

@@ -202,7 +202,8 @@ func TestTextOfAnEntryOpensInItsPlaceOnly(t *testing.T) {
 	}
 	other := strings.Replace(e.Sealed, "s1c:", "s1c:A", 1)
 	for text, want := range map[string]error{e.Sealed[:len(e.Sealed)-2] + "AA": seal.ErrForeign, e.Sealed[1:]: seal.ErrFormat,
-		"s1a" + e.Sealed[3:]: seal.ErrFormat, other: seal.ErrFormat, e.Sealed[:4] + strings.Repeat("A", 16) + e.Sealed[20:]: vault.ErrUnknownKey} {
+		"s1a" + e.Sealed[3:]: seal.ErrFormat, other: seal.ErrFormat,
+		e.Sealed[:4] + strings.Repeat("A", 16) + e.Sealed[20:]: vault.ErrUnknownKey} {
 		if c, err := w.OpenText(t.Context(), e.Key, text); !errors.Is(err, want) {
 			t.Errorf("%s: %v, %v", text, c, err)
 		}
