@@ -44,7 +44,7 @@ type Reports struct {
 	// Health records the answers of receivers, unless it is nil.
 	Health *receivers.Tracker
 	// Vault seals the responses of reports on sealed notices. Nil: these responses are not kept.
-	Vault answerSealer
+	Vault Vault
 	// Ahead is set if entries may reach consumers before the push is settled. That is so in a
 	// cluster, where the push is a separate command.
 	Ahead bool

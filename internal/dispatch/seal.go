@@ -44,7 +44,15 @@ func (q *routeQueue) avoided() bool { return !q.avoids.IsZero() && time.Now().Be
 // handleOpened runs the handler with the notice opened, if it is sealed and the route does not keep it so.
 // sealed is then the answer, which the result does not have.
 func (q *routeQueue) handleOpened(ctx context.Context, c *store.Claim) (r notice.Result, sealed string) {
-	if c.Sealed == "" || q.r.KeepsSealed() {
+	if c.Sealed == "" {
+		return q.handle(ctx, c.Notice), ""
+	}
+
+	if q.r.KeepsSealed() {
+		if err := q.d.o.Vault.CheckForgotten(ctx, c.Shard, c.Sealed); err != nil {
+			return notice.DeadResult(notice.ReasonForgotten, err.Error()), ""
+		}
+
 		return q.handle(ctx, c.Notice), ""
 	}
 
@@ -86,11 +94,6 @@ func panicked(n *notice.Notice, value any) zap.Field {
 // unsealed logs that the answer to an attempt is not kept.
 func unsealed(logger *zap.Logger, key string, err error) {
 	logger.Warn("cannot seal an answer, it is not kept", zap.String("key", key), zap.Error(err))
-}
-
-// answerSealer seals the answer to an attempt. It is a *vault.Vault.
-type answerSealer interface {
-	SealAnswer(ctx context.Context, shard int, n *notice.Notice, answer string) (string, error)
 }
 
 // sealResponse returns the response of a report on a sealed notice as a sealed text, and takes it out of the report. A response that

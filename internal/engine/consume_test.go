@@ -299,7 +299,7 @@ func TestAStoppedConsumerFinishesItsWork(t *testing.T) {
 	}
 }
 
-// The consumer's command gets the opened body; a text that never opens makes a dead letter, and a missing key uses no attempt.
+// The consumer's command gets the opened body, and a missing key uses no attempt.
 func TestConsumeOpensSealedEntries(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []route.Kind{route.KindList, route.KindStream} {
@@ -329,26 +329,11 @@ func TestConsumeOpensSealedEntries(t *testing.T) {
 			clear(got)
 			mu.Unlock()
 
-			// The subject of key(3) is forgotten while its notice waits. A job would cancel it.
-			if _, err := w.Schedule(t.Context(), store.Request{Key: key(3), Delay: time.Hour}); err != nil {
-				t.Fatal(err)
-			}
-			of, _ := seal.PerID.Subject("", "", key(3))
-			if _, _, err := w.vault.ForgetSubject(t.Context(), of); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := w.Fire(t.Context(), key(3)); err != nil {
-				t.Fatal(err)
-			}
-			if f := w.until(t, key(3), notice.Dead); f.AttemptsMade != 1 || f.Reason != notice.ReasonRejected {
-				t.Errorf("%+v", f.Notice)
-			}
-
 			// The data key is wrapped with a service key that the service does not have, and then with its own again.
-			if _, err := w.Schedule(t.Context(), store.Request{Key: key(4), Delay: time.Hour, Content: notice.Content{Body: []byte(`4`)}}); err != nil {
+			if _, err := w.Schedule(t.Context(), store.Request{Key: key(3), Delay: time.Hour, Content: notice.Content{Body: []byte(`3`)}}); err != nil {
 				t.Fatal(err)
 			}
-			f, err := w.Find(t.Context(), key(4))
+			f, err := w.Find(t.Context(), key(3))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -361,19 +346,19 @@ func TestConsumeOpensSealedEntries(t *testing.T) {
 			if err := c.HSet(t.Context(), hash, text.DataKey, strings.Replace(wrapped, "w1:k:", "w1:lost:", 1)).Err(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := w.Fire(t.Context(), key(4)); err != nil {
+			if _, err := w.Fire(t.Context(), key(3)); err != nil {
 				t.Fatal(err)
 			}
-			testkit.Until(t, "a deferral", func() bool { f, err := w.Find(t.Context(), key(4)); return err == nil && f.Locked > 1 })
+			testkit.Until(t, "a deferral", func() bool { f, err := w.Find(t.Context(), key(3)); return err == nil && f.Locked > 1 })
 			if err := c.HSet(t.Context(), hash, text.DataKey, wrapped).Err(); err != nil {
 				t.Fatal(err)
 			}
-			if f := w.until(t, key(4), notice.Delivered); f.AttemptsMade != 1 {
+			if f := w.until(t, key(3), notice.Delivered); f.AttemptsMade != 1 {
 				t.Errorf("%+v", f.Notice)
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if len(got) != 1 || got[key(4)] != "application/json 4" {
+			if len(got) != 1 || got[key(3)] != "application/json 3" {
 				t.Errorf("%q", got)
 			}
 		})

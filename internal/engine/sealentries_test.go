@@ -171,7 +171,7 @@ func TestInstanceWithoutTheKeyPushesSealedEntries(t *testing.T) {
 		t.Fatal(err)
 	}
 	with.stop()
-	without := start(t, srv, &queue.Handler{}, func(o *Options) { o.Instance = "without" }, r)
+	without := start(t, srv, &queue.Handler{}, func(o *Options) { o.Instance, o.Logger = "without", zap.NewNop() }, r)
 	if _, err := without.Fire(t.Context(), key(1)); err != nil {
 		t.Fatal(err)
 	}
@@ -179,6 +179,13 @@ func TestInstanceWithoutTheKeyPushesSealedEntries(t *testing.T) {
 	if f := without.until(t, key(1), notice.Delivered); f.AttemptsMade != 1 || f.Sealed != e.Sealed {
 		t.Errorf("%+v, %+v", f.Notice, e)
 	}
+	// A response that it cannot seal is not kept. The report reopens the notice.
+	c, err := without.Report(t.Context(), e.Key, notice.Report{ID: e.ID, Attempt: e.Attempt, Result: notice.Result{Outcome: notice.OutcomeDead,
+		Reason: notice.ReasonRejected, Response: card}})
+	if err != nil || !c.Done || c.State != notice.Dead || c.Attempts[0].Response != "" || c.Attempts[0].Sealed != "" {
+		t.Errorf("%+v, %v", c.Notice, err)
+	}
+	testkit.CheckSecrets(t, []string{card}, everything(t, without)...)
 	var missing *vault.MissingKeyError
 	if _, err := without.OpenText(t.Context(), e.Key, e.Sealed); !errors.As(err, &missing) || missing.Name != "k" {
 		t.Error(err)
@@ -217,5 +224,32 @@ func TestTextOfAnEntryOpensInItsPlaceOnly(t *testing.T) {
 	}
 	if c, err := w.OpenText(t.Context(), e.Key, e.Sealed); vault.ForgottenAt(err).IsZero() {
 		t.Error(c, err)
+	}
+}
+
+// A notice that the job of forget has missed is not pushed, also by an instance without service keys.
+func TestForgottenNoticeIsNotPushed(t *testing.T) {
+	t.Parallel()
+	srv := testkit.SharedRedis(t)
+	r := queueRoute("r", "app1", route.Target{Kind: route.KindList, Key: "todo"}, route.Ack2xx)
+	r.Seal = seal.PerID
+	w := start(t, srv, &queue.Handler{}, func(o *Options) { o.SealKeys, o.KeyAge, o.Logger = sealKeys(t, "k"), time.Nanosecond, zap.NewNop() }, r)
+	for i := range 2 {
+		if _, err := w.Schedule(t.Context(), store.Request{Key: key(i), Delay: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		of, _ := seal.PerID.Subject("", "", key(i))
+		if _, _, err := w.vault.ForgetSubject(t.Context(), of); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Fire(t.Context(), key(i)); err != nil {
+			t.Fatal(err)
+		}
+		if f := w.until(t, key(i), notice.Dead); f.Reason != notice.ReasonForgotten {
+			t.Errorf("%+v", f.Notice)
+		}
+		if n := srv.Client().LLen(t.Context(), "todo").Val(); n > 0 {
+			t.Errorf("%d entries", n)
+		}
 	}
 }

@@ -112,6 +112,15 @@ func (v *Vault) OpenText(ctx context.Context, shard int, key, sealed string) (no
 	return notice.DecodeContent(secret)
 }
 
+// CheckForgotten returns a ForgottenError if the subject of a sealed text was forgotten. It needs no service key. Other errors are no
+// reason not to deliver the text, and CheckForgotten returns nil.
+func (v *Vault) CheckForgotten(ctx context.Context, shard int, sealed string) error {
+	if _, _, err := v.keyOf(ctx, shard, sealed); !ForgottenAt(err).IsZero() {
+		return err
+	}
+	return nil
+}
+
 // SealAnswer seals an answer with the data key of a sealed notice.
 func (v *Vault) SealAnswer(ctx context.Context, shard int, n *notice.Notice, answer string) (string, error) {
 	_, d, err := v.keyOf(ctx, shard, n.Sealed)
