@@ -233,7 +233,9 @@ func TestForgottenNoticeIsNotPushed(t *testing.T) {
 	srv := testkit.SharedRedis(t)
 	r := queueRoute("r", "app1", route.Target{Kind: route.KindList, Key: "todo"}, route.Ack2xx)
 	r.Seal = seal.PerID
-	w := start(t, srv, &queue.Handler{}, func(o *Options) { o.SealKeys, o.KeyAge, o.Logger = sealKeys(t, "k"), time.Nanosecond, zap.NewNop() }, r)
+	w := start(t, srv, &queue.Handler{}, func(o *Options) {
+		o.SealKeys, o.KeyAge, o.Logger = sealKeys(t, "k"), time.Nanosecond, zap.NewNop()
+	}, r)
 	for i := range 2 {
 		if _, err := w.Schedule(t.Context(), store.Request{Key: key(i), Delay: time.Hour}); err != nil {
 			t.Fatal(err)

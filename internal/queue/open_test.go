@@ -59,8 +59,10 @@ func TestConsumerReportsEntriesThatDoNotOpen(t *testing.T) {
 		want   string
 	}{
 		{nil, true, "nack " + card},
-		{problem(410), false, "permanent nack cannot open the sealed entry: "}, {problem(422), false, "permanent nack cannot open the sealed entry: "},
-		{problem(403), false, "defer "}, {problem(404), false, "defer "}, {problem(503), false, "defer "}, {errors.New("refused"), false, "defer "},
+		{problem(410), false, "permanent nack cannot open the sealed entry: "},
+		{problem(422), false, "permanent nack cannot open the sealed entry: "},
+		{problem(403), false, "defer "}, {problem(404), false, "defer "}, {problem(503), false, "defer "},
+		{errors.New("refused"), false, "defer "},
 	} {
 		api := &opener{err: x.err}
 		core, logs := observer.New(zap.DebugLevel)
