@@ -134,9 +134,17 @@ func writeRaw(w http.ResponseWriter, status int, contentType string, data []byte
 }
 
 // wholeFor is whole with the key of the notice that a parked one waits for, if it is in the caller's scope.
-func (a *api) wholeFor(ctx context.Context, c caller, f *store.Found) codec.Notice {
-	opened := a.opened(ctx, c, f)
-	v := waitsFor(a.whole(&opened, a.scheduledBy(ctx, c, f.Notice)), c, f)
+func (a *api) wholeFor(ctx context.Context, at site, f *store.Found) codec.Notice {
+	opened := *f
+	if !at.sealed {
+		opened = a.opened(ctx, at.caller, f)
+	}
+
+	if f.Sealed != "" && opened.Sealed == "" {
+		at.call.opened = append(at.call.opened, f.Key)
+	}
+
+	v := waitsFor(a.whole(&opened, a.scheduledBy(ctx, at.caller, f.Notice)), at.caller, f)
 	v.Sealed, v.ForgottenAt = f.Sealed != "", codec.Stamp(opened.Forgotten)
 	return v
 }

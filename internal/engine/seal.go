@@ -50,6 +50,17 @@ func (e *Engine) Open(ctx context.Context, f *store.Found) {
 	f.Notice = &n
 }
 
+// OpenText opens the sealed text of a notice's content, such as that of an entry. The notice may have ended; see vault.OpenText.
+func (e *Engine) OpenText(ctx context.Context, key, sealed string) (notice.Content, error) {
+	if err := e.known(ctx); err != nil {
+		return notice.Content{}, err
+	}
+
+	ctx, cancel := e.bounded(ctx)
+	defer cancel()
+	return e.vault.OpenText(ctx, e.store.Space().Shard(key), key, sealed)
+}
+
 // withAddress returns a notice with another address.
 func (e *Engine) withAddress(ctx context.Context, to *route.Route, f *store.Found, a notice.Address) (*notice.Notice, error) {
 	if f.Sealed == "" {
