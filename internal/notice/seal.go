@@ -2,6 +2,7 @@ package notice
 
 import (
 	"net/url"
+	"strings"
 )
 
 // Secret returns the part of a content that is sealed, as text: the body, the headers, and the url if it has credentials or
@@ -83,6 +84,10 @@ func (n *Notice) ReaddressSealed(a Address, opened Content, seal func(c *Content
 
 // withoutUser returns an address without user and password.
 func withoutUser(address string) string {
+	if !strings.Contains(address, "@") {
+		return address
+	}
+
 	u, err := url.Parse(address)
 	if err != nil || u.User == nil {
 		return address

@@ -34,7 +34,12 @@ var encoding = base64.RawURLEncoding.Strict()
 
 // boundTo returns the additional data: the version, the names and the salt, one a line.
 func boundTo(salt []byte, names []string) ([]byte, error) {
-	b := []byte(version)
+	n := len(version) + 1 + encoding.EncodedLen(len(salt))
+	for _, name := range names {
+		n += 1 + len(name)
+	}
+
+	b := append(make([]byte, 0, n), version...)
 	for _, name := range names {
 		if strings.Contains(name, "\n") {
 			return nil, errPlace
