@@ -39,8 +39,6 @@ func (rr *routeReader) seal(c *Config) {
 		rr.bad("SEAL", raw.Seal, "cannot be combined with ADOPT, because the value of a plain timer is clear text"+anyway)
 	case rt.Target.Kind != "" && !http(rt.Target.Kind):
 		rr.bad("SEAL", raw.Seal, "is not supported yet for the target "+string(rt.Target.Kind)+", whose entries would be clear text"+anyway)
-	case len(c.History.URL) > 0:
-		rr.bad("SEAL", raw.Seal, "is not supported yet with "+Prefix+"HISTORY_URL, because the history would have clear text"+anyway)
 	case rt.OnDeadBody > 0:
 		rr.bad("SEAL", raw.Seal, "is not supported yet with ON_DEAD_BODY=include, because the hook's notice could not have the body"+anyway)
 	}

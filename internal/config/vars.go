@@ -314,7 +314,7 @@ var texts = map[string]string{
 		"one when the receiver answers again.",
 	"ROUTE_<NAME>_MAXLEN": "The approximate number of entries to which a stream is trimmed; 0 = never trimmed.",
 	"ROUTE_<NAME>_SEAL": "Encrypts bodies, headers, credentials in urls, and answers in Redis, with a key for each `route`, `audience` or " +
-		"`id` (the business id). Needs SEAL_KEYS. Not yet with a history, a list, stream or log, or ADOPT. See " +
+		"`id` (the business id). Needs SEAL_KEYS. Not yet with a list, stream or log, or ADOPT. See " +
 		"[security.md](security.md#sealed-notices).",
 	"ROUTE_<NAME>_ADOPT": "Whether plain `SET key payload EX n` timers under the prefix are adopted as notices. Needs RETENTION of at least " +
 		"`1h`, RETAIN of at least `10000`, and the notify flags `KEg$x`.",
