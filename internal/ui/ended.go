@@ -146,6 +146,7 @@ func (p *Pages) showEnded(w http.ResponseWriter, r *http.Request, v Visitor, oth
 // address names the entry.
 func (p *Pages) endedPage(ctx context.Context, last *history.Row, rows []history.Row, v Visitor, named bool) noticePage {
 	f := remembered(last)
+	p.reveal(ctx, v, &f)
 	c := p.chronicle(ctx, &f, v)
 	c.Changes = slices.DeleteFunc(c.Changes, func(e audit.Entry) bool { return e.At.After(f.SettledAt.Add(clockError)) })
 	page := p.noticePage(&f, c, Visitor{session: v.session})
@@ -158,7 +159,10 @@ func (p *Pages) endedPage(ctx context.Context, last *history.Row, rows []history
 
 	page.Host, page.History, page.Now = last.Host, false, named
 	p.hideAnswers(&page, last)
-	page.Body.Size = last.BodySize
+	if !last.WasSealed() || !last.BodyKept {
+		page.Body.Size = last.BodySize
+	}
+
 	if !last.BodyKept {
 		page.Body.Kind = say("not kept (`NOTIFIER_HISTORY_BODIES`)")
 		if last.BodyHash != nil {

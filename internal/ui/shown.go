@@ -30,7 +30,7 @@ type shownBody struct {
 	Text string
 	Type string // of its content
 	Kind text
-	Size int // in bytes
+	Size int // in bytes; negative = unknown, because the body is sealed
 	Cut  bool
 }
 
@@ -53,10 +53,10 @@ func (p *Pages) body(f *store.Found) shownBody {
 	var laid bytes.Buffer
 	switch {
 	case !f.Forgotten.IsZero():
-		out.Kind = say("forgotten on %s", p.stamp(f.Forgotten).UTC)
+		out.Kind, out.Size = say("forgotten on %s", p.stamp(f.Forgotten).UTC), -1
 		return out
 	case f.Sealed != "":
-		out.Kind = say("sealed")
+		out.Kind, out.Size = say("sealed"), -1
 		return out
 	case !ok:
 		out.Kind = say("masked")
