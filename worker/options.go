@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/config"
+	"notifier/internal/seal"
 	"notifier/worker/internal/seam"
 )
 
@@ -59,6 +60,9 @@ type Options struct {
 	// RepeatBytes is the maximum memory in Redis for that; 0 = 256 MiB.
 	RepeatWindow time.Duration
 	RepeatBytes  int64
+	// SealKeys are the service keys that open sealed notices for the handlers: name=<32 random bytes in base64>, comma-separated. Empty =
+	// none: sealed notices wait. Schedule does not seal.
+	SealKeys string
 	// KeepRedisConfig: if Redis lacks the flags Ex of notify-keyspace-events, the worker does not add them.
 	KeepRedisConfig bool
 
@@ -85,7 +89,8 @@ type Options struct {
 	// HistoryBacklog is the maximum number of finalized notices that Redis stores for the database; 0 = 1,000,000.
 	HistoryBacklog int
 
-	seam *seam.Seam // of package workertest
+	sealKeys *seal.ServiceKeys // of FromEnv, if SealKeys is empty
+	seam     *seam.Seam        // of package workertest
 }
 
 // option is a field of Options as a variable of the service; an empty value is the default.
@@ -122,6 +127,7 @@ func (o *Options) variables() []option {
 		{"Retain", "RETAIN", number(o.Retain)},
 		{"RepeatWindow", "REPEAT_WINDOW", length(o.RepeatWindow)},
 		{"RepeatBytes", "REPEAT_BYTES", number(o.RepeatBytes)},
+		{"SealKeys", "SEAL_KEYS", o.SealKeys},
 		{"KeepRedisConfig", "CONFIGURE_REDIS", configure},
 		{"LogAttempts", "LOG_ATTEMPTS", o.LogAttempts},
 		{"HistoryBodies", "HISTORY_BODIES", o.HistoryBodies},
@@ -178,13 +184,17 @@ func (o *Options) config() (*config.Config, error) {
 		c.Redis.TLS = o.RedisTLS
 	}
 
+	if o.SealKeys == "" {
+		c.SealKeys = o.sealKeys
+	}
+
 	return c, nil
 }
 
 // FromEnv returns the Options that the service's variables NOTIFIER_… describe: those of Redis and its TLS files,
 // NAMESPACE, SHARDS, INSTANCE, CONCURRENCY, GRACE, RETENTION, RETAIN, REPEAT_WINDOW, REPEAT_BYTES, CONFIGURE_REDIS,
-// SHUTDOWN_TIMEOUT, TAKEOVER, DURABILITY, DURABILITY_SETTLE, DURABILITY_TIMEOUT, LOG_ATTEMPTS and those of the history,
-// HISTORY_…. The error lists all wrong variables. Nothing else in this package reads the environment.
+// SHUTDOWN_TIMEOUT, TAKEOVER, DURABILITY, DURABILITY_SETTLE, DURABILITY_TIMEOUT, LOG_ATTEMPTS, SEAL_KEYS and those of the
+// history, HISTORY_…. The error lists all wrong variables. Nothing else in this package reads the environment.
 func FromEnv() (Options, error) {
 	c, err := config.LoadWorker(envconfig.OsLookuper(), os.ReadFile)
 	if err != nil {
@@ -196,7 +206,7 @@ func FromEnv() (Options, error) {
 		Concurrency: c.Concurrency, ShutdownTimeout: orNone(c.ShutdownTimeout), Durability: c.Durability.String(),
 		DurabilitySettle: c.DurabilitySettle.String(), DurabilityTimeout: c.DurabilityTimeout, Grace: c.Grace, Takeover: orNone(c.Takeover),
 		Retention: orNone(c.Retention), Retain: int(orNone(c.Retain)), RepeatWindow: orNone(c.RepeatWindow), RepeatBytes: orNone(c.RepeatBytes),
-		KeepRedisConfig: !c.ConfigureRedis, LogAttempts: c.LogAttempts.String(),
+		sealKeys: c.SealKeys, KeepRedisConfig: !c.ConfigureRedis, LogAttempts: c.LogAttempts.String(),
 		History: string(c.History.URL), HistoryBodies: c.History.Bodies, HistoryRetention: c.History.Retention,
 		HistoryBacklog: c.History.Backlog}
 	return o, nil

@@ -221,7 +221,7 @@ func (w *Worker) newEngine(table *route.Table, h calls) *engine.Engine {
 	o := engine.Options{Conn: w.conn, Space: keys.Space{Namespace: c.Namespace, Shards: c.Shards}, Routes: table, Handler: h,
 		Instance: c.Instance, Version: "worker", Concurrency: c.Concurrency, Grace: c.Grace, Drain: c.ShutdownTimeout, Takeover: c.Takeover,
 		Retention: c.Retention, Retain: int(c.Retain), RepeatWindow: c.RepeatWindow, RepeatBytes: c.RepeatBytes,
-		History: w.history, ConfigureRedis: c.ConfigureRedis, LogAttempts: c.LogAttempts, Logger: w.overruns.log,
+		SealKeys: c.SealKeys, History: w.history, ConfigureRedis: c.ConfigureRedis, LogAttempts: c.LogAttempts, Logger: w.overruns.log,
 		Confirm:       wire.Confirm{Durability: c.Durability, Timeout: c.DurabilityTimeout},
 		ConfirmSettle: wire.Confirm{Durability: c.DurabilitySettle, Timeout: c.DurabilityTimeout}}
 	if w.o.Metrics != nil {

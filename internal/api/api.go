@@ -293,6 +293,8 @@ type site struct {
 	param string // the path's {key}, {name} or {id}
 	// readAs is the delay that was read from a number without a unit, for the answer.
 	readAs string
+	// sealed: the answer leaves sealed notices sealed for every role.
+	sealed bool
 }
 
 // failure turns an engine's error into a problem.

@@ -22,8 +22,8 @@ const (
 	LogAll     LogCalls = "all"
 )
 
-// schedules are the operations that LogChanges leaves out.
-var schedules = []string{"schedule", "scheduleBatch"}
+// schedules are the operations that LogChanges leaves out, with open, which changes nothing.
+var schedules = []string{"schedule", "scheduleBatch", "open"}
 
 // calling holds the log fields of a call, without those of its request and its status.
 type calling struct {
@@ -37,6 +37,8 @@ type calling struct {
 	count int
 	// span is the call's; nil if none is recorded.
 	span trace.Span
+	// opened are the keys of sealed notices whose content the answer has.
+	opened []string
 	// noted: the log has a line "operator action" for the call.
 	noted bool
 }

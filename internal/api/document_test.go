@@ -68,6 +68,9 @@ type call struct {
 	head       bool // a success is tried as HEAD, because a GET streams until the reader leaves
 }
 
+// openBody has a text that is sealed for each call.
+const openBody = `{"key":"app1:jobs:t:1","sealed":"SEALED"}`
+
 const key = "/v1/notices/app1:jobs:t:1"
 
 // theLetter is a dead letter of a key, and letter shows it.
@@ -223,6 +226,10 @@ func provoke() map[string]map[int]call {
 			404: {path: absent + "/" + verb, body: `{"attempt":1,"id":"ID"}`}, 409: {path: key + "/" + verb, body: `{"attempt":1,"id":"ID"}`},
 			422: {path: key + "/" + verb, body: `{}`}}
 	}
+	m["open"] = map[int]call{200: {path: "/v1/open", body: openBody}, 400: {path: "/v1/open", body: "{"},
+		403: {path: "/v1/open", body: openBody, token: "token-of-two"}, 410: {path: "/v1/open", body: openBody, prepare: forgotten},
+		413: {path: "/v1/open", body: huge},
+		415: {path: "/v1/open", body: openBody, header: []string{"Content-Type", "text/plain"}}, 422: {path: "/v1/open", body: "{}"}}
 	tooMany := func(e *enginetest.Engine) { e.Fail(&store.FullError{}) }
 	for id, path := range map[string]string{"pauseReceiver": "pause", "resumeReceiver": "resume", "limitReceiver": "limits"} {
 		path = "/v1/receivers/" + path
@@ -395,7 +402,11 @@ func (c call) made(t *testing.T, method, path string, change ...func(*api.Option
 	if c.path != "" {
 		path = strings.Replace(c.path, "LINK", link, 1)
 	}
-	return b, b.do(method, path, strings.ReplaceAll(c.body, "ID", id), c.header...)
+	body := strings.ReplaceAll(c.body, "ID", id)
+	if strings.Contains(body, "SEALED") {
+		body = strings.Replace(body, "SEALED", b.engine.SealText("m17", "app1:jobs:t:1", notice.Content{Body: []byte("{}")}), 1)
+	}
+	return b, b.do(method, path, body, c.header...)
 }
 
 // fits compares a value's shape with its schema: types, required members, and

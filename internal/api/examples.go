@@ -20,6 +20,8 @@ const (
 
 	exampleAck = `{"id": "` + exampleID + `", "attempt": 1, "response": "shipped"}`
 
+	exampleOpen = `{"key": "app1:jobs:t:1", "sealed": "s1c:AAECAwQFBgcICQoL:AAECAwQFBgcICQoLDA0OD0nVyJVbkh5UQmVhZmQ"}`
+
 	exampleNack = `{"id": "` + exampleID + `", "attempt": 1, "permanent": true, "response": "unknown order"}`
 
 	exampleDefer = `{"id": "` + exampleID + `", "attempt": 1, "after": "30s"}`

@@ -16,6 +16,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"notifier/internal/notice"
+	"notifier/internal/queue"
 )
 
 // Each example of docs/examples whose language is here schedules a notice
@@ -96,4 +99,34 @@ func TestExamplesRun(t *testing.T) {
 func installed(name string) bool {
 	_, err := exec.LookPath(name)
 	return err == nil
+}
+
+func TestPythonExampleOpensSealedEntries(t *testing.T) {
+	t.Parallel()
+	if !installed("python3") {
+		t.Log("python3 is not installed here; notifier.py was not run")
+		return
+	}
+	b := newBench(t, withClients)
+	s := httptest.NewServer(b.handler)
+	defer s.Close()
+	const key = "app1:jobs:t:1"
+	for _, x := range []struct {
+		notice.Content
+		keep bool
+	}{
+		{notice.Content{Body: []byte(`{"card":"ä"}`)}, false}, {notice.Content{Body: []byte("\xff\x00")}, false}, {notice.Content{}, false},
+		{notice.Content{Body: []byte("text")}, true},
+	} {
+		n := &notice.Notice{Key: key, Made: 1, Content: x.Content}
+		if !x.keep {
+			n.Content = notice.Content{Sealed: b.engine.SealText("m17", key, x.Content)}
+		}
+		c := exec.CommandContext(t.Context(), "python3", "../../docs/examples/notifier.py", "content")
+		c.Env = append(os.Environ(), "NOTIFIER_URL="+s.URL, "NOTIFIER_TOKEN=token-of-one")
+		c.Stdin = strings.NewReader(string(queue.Envelope(n)))
+		if out, err := c.CombinedOutput(); err != nil || string(out) != string(x.Body) {
+			t.Errorf("%q, %v, want %q", out, err, x.Body)
+		}
+	}
 }

@@ -102,7 +102,7 @@ func (a *api) history(w http.ResponseWriter, r *http.Request, at site) error {
 			out = append(out, ',', '\n')
 		}
 
-		v := a.ending(r.Context(), at.caller, &page.Rows[i])
+		v := a.ending(r.Context(), at, &page.Rows[i])
 		out = codec.Append(out, &v)
 	}
 
@@ -196,8 +196,8 @@ func (a *api) historyProblem(err error) error {
 }
 
 // ending returns a history entry with its body, opened if it is sealed and the caller may read it.
-func (a *api) ending(ctx context.Context, c caller, r *history.Row) codec.Ending {
-	f := a.opened(ctx, c, &store.Found{Notice: r.Notice})
+func (a *api) ending(ctx context.Context, at site, r *history.Row) codec.Ending {
+	f := a.openedAt(ctx, at, &store.Found{Notice: r.Notice})
 	n, inline := f.Notice, f.InlineJSON()
 	v := codec.Ending{Key: n.Key, ID: n.ID(), Ending: r.Number, Route: a.routes.NameOf(n.Route), Host: r.Host,
 		Outcome: r.Outcome, Reason: string(n.Reason), Due: codec.Stamp(n.Due),

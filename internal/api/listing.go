@@ -254,7 +254,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request, at site) error {
 			out = append(out, ',', '\n')
 		}
 
-		v := a.wholeFor(r.Context(), at.caller, &item)
+		v := a.wholeFor(r.Context(), at, &item)
 		out = codec.Append(out, &v)
 	}
 

@@ -43,7 +43,7 @@ func (a *api) get(w http.ResponseWriter, r *http.Request, at site) error {
 		return err
 	}
 
-	v := a.wholeFor(r.Context(), at.caller, &f)
+	v := a.wholeFor(r.Context(), at, &f)
 	v.Sealed = v.Sealed || sealed
 	return answerObject(w, http.StatusOK, &v)
 }
@@ -75,7 +75,7 @@ func (a *api) change(w http.ResponseWriter, r *http.Request, at site, verb strin
 	}
 
 	v := ChangeAnswer{Changed: c.Done, Before: c.Before, InFlight: c.InFlight,
-		Notice: a.wholeFor(r.Context(), at.caller, &c.Found)}
+		Notice: a.wholeFor(r.Context(), at, &c.Found)}
 	return answerObject(w, http.StatusOK, &RescheduleAnswer{v, ReadAs{at.readAs}})
 }
 
@@ -333,6 +333,7 @@ func readReport(w http.ResponseWriter, r *http.Request, object any, q *AckReques
 
 // report processes the report of a consumer.
 func (a *api) report(w http.ResponseWriter, r *http.Request, at site, v notice.Report) error {
+	at.sealed = true // a report is no reading that the audit should have
 	return a.change(w, r, at, "reported on as attempt "+strconv.Itoa(v.Attempt), func() (store.Change, error) {
 		c, err := a.reporter.Report(r.Context(), at.param, v)
 		if err == nil && c.ID() != v.ID {

@@ -52,7 +52,7 @@ func Document(version string) []byte {
 // tags group the operations, in the order of the document.
 var tags = []*huma.Tag{
 	{Name: "notices", Description: "Schedule, read and change notices."},
-	{Name: "reports", Description: "Reports of the consumers of a list or stream."},
+	{Name: "reports", Description: "Calls of the consumers of a list or stream."},
 	{Name: "routes", Description: "Routes and their numbers."},
 	{Name: "history", Description: "Finalized notices in the history database."},
 	{Name: "subjects", Description: "Audiences and ids of sealed notices."},
@@ -69,7 +69,7 @@ var tags = []*huma.Tag{
 // tag returns the name of the group that an operation belongs to.
 func tag(op *operation) string {
 	switch {
-	case slices.Contains([]string{"ack", "nack", "defer"}, op.id):
+	case slices.Contains([]string{"ack", "nack", "defer", "open"}, op.id):
 		return "reports"
 	case op.id == "stats" || op.id == "dead" || op.id == "problems":
 		return "routes"

@@ -225,7 +225,8 @@ func (a *api) operations() []operation {
 			answer: Instances{}, ok: []int{ok}, fails: []int{badRequest, forbidden, unprocessable, down}, serve: a.instances}},
 		{auth.Read, call{method: "GET", path: "/v1/audit", id: "audit", summary: "List the changes of operators",
 			about: "Calls by which operators changed something, by the API or the pages, newest first; not schedules and reports of " +
-				"consumers. Admins without a prefix see all entries, other clients their own. For each client, the last 2,000 " +
+				"consumers. Also calls and pages that showed the content of sealed notices, once a minute for each notice or listing. " +
+				"Admins without a prefix see all entries, other clients their own. For each client, the last 2,000 " +
 				"entries of rare actions (sign-in, secret, purge, erase, forget, pause, resume, release, replay, restore, links) and the last " +
 				"2,000 of all other actions are stored. The same call within a minute is one entry. A page may have fewer entries " +
 				"than the limit, even none, although more follow: continue until there is no cursor.",
@@ -274,6 +275,13 @@ func (a *api) operations() []operation {
 			about:  "New notices are taken again and sealed with new keys. The content of the old ones stays gone. May be repeated.",
 			answer: LiftedSubject{}, ok: []int{ok}, fails: []int{badRequest, forbidden, tooLarge, unprocessable, down},
 			serve: a.liftSubject}},
+		{auth.Produce, call{method: "POST", path: "/v1/open", id: "open", summary: "Open the sealed text of a list's or stream's entry",
+			about: "On routes with SEAL, the entries of a list or stream have a sealed text in place of the body. The key must be that of the " +
+				"entry. The role produce opens only texts of keys whose route has a list or stream as its target; operate and admin open all, and " +
+				"their calls are in the audit. 410: the text's audience or id was forgotten. 422: it was changed, or is of another notice. 503: " +
+				"this instance lacks the service key.",
+			body: OpenRequest{}, example: exampleOpen, answer: OpenAnswer{}, ok: []int{ok},
+			fails: append([]int{forbidden, http.StatusGone}, bodied...), serve: a.open}},
 		{auth.Operate, call{method: "POST", path: "/v1/replays", id: "replay", summary: "Start a replay",
 			about: "Schedules each delivered or dead notice of a window again under its own key, at a rate, exactly once in a " +
 				"replay. It keeps its webhook-id, by which receivers recognise it, and has the header notifier-replay. Its " +

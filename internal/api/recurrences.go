@@ -300,6 +300,6 @@ func (a *api) runRecurrence(w http.ResponseWriter, r *http.Request, at site) err
 	}
 
 	w.Header().Set("Location", "/v1/notices/"+made.Key)
-	v := a.wholeFor(r.Context(), at.caller, &made.Found)
+	v := a.wholeFor(r.Context(), at, &made.Found)
 	return answerObject(w, http.StatusCreated, &v)
 }

@@ -23,7 +23,7 @@ var required = map[auth.Role][]string{
 		"showReplay", "redirects", "showRedirect", "jobs", "showJob", "metrics", "search", "searchFile", "monthReport", "reportFile",
 		"recurrences",
 		"showRecurrence"},
-	auth.Produce: {"schedule", "scheduleBatch", "reschedule", "cancel", "fire", "ack", "nack", "defer", "putRecurrence",
+	auth.Produce: {"schedule", "scheduleBatch", "reschedule", "cancel", "fire", "ack", "nack", "defer", "open", "putRecurrence",
 		"deleteRecurrence", "pauseRecurrence", "resumeRecurrence", "runRecurrence"},
 	auth.Operate: {"restore", "redrive", "resend", "sendTest", "redriveRoute", "purgeRoute", "pause", "resume", "release", "pauseReceiver",
 		"resumeReceiver", "limitReceiver", "replay", "stopReplay", "resumeReplay", "portalLink", "redirect", "stopRedirect", "resumeRedirect",

@@ -129,6 +129,7 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, call *calling) erro
 		a.meter.ChargeBytes(call.Name, body.read, time.Now())
 		body.release()
 	}()
+	defer func() { a.noteOpened(r, call) }()
 	return found.serve(w, a.beginSpan(r, call), site{caller: call.caller, call: call, param: param})
 }
 

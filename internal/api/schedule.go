@@ -148,6 +148,7 @@ func (a *api) schedule(w http.ResponseWriter, r *http.Request, at site) error {
 		return p
 	}
 
+	at.sealed = true // the caller has the content
 	status := scheduled(reply)
 	if status == http.StatusCreated {
 		w.Header().Set("Location", "/v1/notices/"+it.req.Key)
@@ -157,7 +158,7 @@ func (a *api) schedule(w http.ResponseWriter, r *http.Request, at site) error {
 		return answerObject(w, status, &SettledAnswer{settledOf(reply.Notice), reply.Created, reply.Replaced, ReadAs{it.readAs}})
 	}
 
-	return answerObject(w, status, &ScheduleAnswer{a.wholeFor(r.Context(), at.caller, &reply.Found), reply.Created, reply.Replaced,
+	return answerObject(w, status, &ScheduleAnswer{a.wholeFor(r.Context(), at, &reply.Found), reply.Created, reply.Replaced,
 		ReadAs{it.readAs}})
 }
 

@@ -181,13 +181,13 @@ func (a *api) searched(r *http.Request, at site, got *search.Answer) *SearchAnsw
 	out.Redis.Missing = at.missing(got.Live.Missing)
 	for i := range got.Live.Items {
 		x := &got.Live.Items[i]
-		if out.Redis.Items = append(out.Redis.Items, a.wholeFor(r.Context(), at.caller, x)); got.Live.Marked(x) {
+		if out.Redis.Items = append(out.Redis.Items, a.wholeFor(r.Context(), at, x)); got.Live.Marked(x) {
 			out.Redis.InHistory = append(out.Redis.InHistory, x.Key)
 		}
 	}
 
 	for i := range got.Past.Rows {
-		out.History.Items = append(out.History.Items, a.ending(r.Context(), at.caller, &got.Past.Rows[i]))
+		out.History.Items = append(out.History.Items, a.ending(r.Context(), at, &got.Past.Rows[i]))
 	}
 
 	if got.Past.Err != nil {

@@ -175,3 +175,49 @@ func TestPages(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestOpeningsAreNotedOnceAMinute(t *testing.T) {
+	kept := &memory{}
+	trail := NewTrail(kept, zap.NewNop())
+	now := time.Now()
+	trail.opened.now = func() time.Time { return now }
+	open := func(client, key string, want int) {
+		t.Helper()
+		trail.Opened(t.Context(), Entry{Client: client, Key: key, Via: API})
+		if len(kept.list) != want {
+			t.Errorf("%d entries, want %d", len(kept.list), want)
+		}
+	}
+	open("ops", "app1:a:b:1", 1)
+	now = now.Add(openedAgain - 1)
+	open("ops", "app1:a:b:1", 1)
+	open("root", "app1:a:b:1", 2)
+	open("ops", "app1:a:b:2", 3)
+	now = now.Add(1)
+	open("ops", "app1:a:b:1", 4)
+	if e := kept.list[0]; e.Action != Open || e.Result != Done || e.Action.Class() != Frequent {
+		t.Errorf("%+v", e)
+	}
+	for i := range mostOpened + 10 {
+		open("ops", fmt.Sprint("app1:a:c:", i), 5+i)
+	}
+	if n := len(trail.opened.last); n > mostOpened {
+		t.Errorf("%d openings in memory", n)
+	}
+}
+
+// Openings do not push changes off the timeline of a notice.
+func TestPageOfChangesHasNoOpenings(t *testing.T) {
+	kept := &memory{}
+	trail := NewTrail(kept, zap.NewNop())
+	trail.Note(t.Context(), Entry{Action: Cancel, Key: "app1:a:b:1", Place: "0"})
+	for i := range 3 {
+		trail.Opened(t.Context(), Entry{Client: fmt.Sprint(i), Key: "app1:a:b:1", Place: fmt.Sprint(i + 1)})
+	}
+	for changes, want := range map[bool]Action{true: Cancel, false: Open} {
+		page, err := trail.Read(t.Context(), auth.Local(), Query{Prefix: "app1", Limit: 1, Changes: changes})
+		if err != nil || len(page.Entries) != 1 || page.Entries[0].Action != want {
+			t.Errorf("%+v, %v", page, err)
+		}
+	}
+}

@@ -1,6 +1,6 @@
 // Package audit records which client changed what, and when. It records calls of clients through the API or the
 // dashboard, such as a cancellation or a sign-in. It does not record schedule calls, the reports of consumers, and
-// usually calls that changed nothing.
+// usually calls that changed nothing. Of calls that only read, it records those that show the content of sealed notices.
 //
 // # Storage
 //

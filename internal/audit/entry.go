@@ -52,6 +52,7 @@ const (
 	Erase          Action = "erase"       // of the history and of notices in Redis; the erased key or host is only stored as a digest
 	Forget         Action = "forget"      // of a subject of sealed notices
 	ForgetLift     Action = "forget-lift" // of a forgotten subject
+	Open           Action = "open"        // the content of sealed notices was shown
 )
 
 // Class decides which of a client's two streams an entry is in. Calls of one class cannot

@@ -34,10 +34,13 @@ type Range struct {
 type Trail struct {
 	keeper Keeper
 	log    *zap.Logger
+	opened openings
 }
 
 // NewTrail makes a Trail.
-func NewTrail(k Keeper, log *zap.Logger) *Trail { return &Trail{k, log} }
+func NewTrail(k Keeper, log *zap.Logger) *Trail {
+	return &Trail{keeper: k, log: log, opened: openings{now: time.Now, last: map[string]time.Time{}}}
+}
 
 // writeTimeout bounds how long a call waits for its entry.
 const writeTimeout = time.Second
@@ -67,7 +70,9 @@ type Query struct {
 	Range
 	// Prefix narrows to the keys under it, or to one key. Empty = all.
 	Prefix string
-	Limit  int
+	// Changes leaves out entries of the action Open.
+	Changes bool
+	Limit   int
 }
 
 // Page is one page of entries, newest first. It may have fewer entries than the limit, even none, although more pages
@@ -128,7 +133,7 @@ func (t *Trail) Read(ctx context.Context, c auth.Caller, q Query) (Page, error) 
 func (p *Page) add(list []Entry, c auth.Caller, q Query) (full bool) {
 	for i := range list {
 		p.Next = list[i].Place
-		if !list[i].VisibleTo(c) || q.Prefix != "" && !list[i].within(q.Prefix) {
+		if !list[i].VisibleTo(c) || q.Prefix != "" && !list[i].within(q.Prefix) || q.Changes && list[i].Action == Open {
 			continue
 		}
 		if p.Entries = append(p.Entries, list[i]); len(p.Entries) == q.Limit {

@@ -21,7 +21,7 @@ func (a *command) audit() *cobra.Command {
 		Use:   "audit",
 		Short: "Show who changed what: cancel, redrive, pause, …",
 		Long: `Shows the calls that changed something, through the API or the pages, newest first.
-Schedules and consumers' reports are not included. An admin without a prefix sees the calls
+Schedules and consumers' reports are not included; openings of sealed notices are. An admin without a prefix sees the calls
 of all clients, other clients their own. For each client the service keeps 2,000 entries of
 rare actions (sign-in, secret, purge, erase, forget, pause, resume, replay, restore, links)
 and 2,000 of all others. Equal calls within a minute are one entry: cancel x3.

@@ -197,7 +197,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.`,
 		}
 	}
 	group("run", a.serve(), a.demo(), a.receive(), a.listen(), a.reshard(), a.migrate(), a.seal())
-	group("notices", a.schedule(), a.trigger(), a.get(), a.list(), a.search(), a.cancel(), a.fire(), a.reschedule(), a.dead(), a.redrive(),
+	group("notices", a.schedule(), a.trigger(), a.get(), a.open(), a.list(), a.search(), a.cancel(), a.fire(), a.reschedule(), a.dead(),
+		a.redrive(),
 		a.resend(), a.purge(), a.importing(), a.receivers(), a.pause(), a.resume(), a.limit(), a.stats(), a.problems(), a.instances(), a.audit(),
 		a.portalLink(), a.history(), a.monthReport(), a.replay(), a.redirect(), a.jobs(), a.erase(), a.forget(), a.export(), a.recur())
 	group("consume", a.consume(), a.ack(), a.nack(), a.putOff())

@@ -49,12 +49,9 @@ a rotation. Backups from before need the old service keys.`,
 				return usage("--rate: %w", err)
 			}
 
-			cfg, err := a.configWithoutRoutes()
+			cfg, err := a.sealConfig()
 			if err != nil {
 				return err
-			}
-			if cfg.SealKeys == nil {
-				return usage("NOTIFIER_SEAL_KEYS is not set; this command reads the environment of serve")
 			}
 
 			return a.rewrap(cmd.Context(), cfg, vault.Rewrapper{Keys: cfg.SealKeys, Rate: perSecond, DryRun: dry})
@@ -67,26 +64,48 @@ a rotation. Backups from before need the old service keys.`,
 	return a.withJSON(c)
 }
 
-// rewrap runs r on the Redis of a configuration, and prints the result.
-func (a *command) rewrap(ctx context.Context, cfg *config.Config, r vault.Rewrapper) error {
+// sealConfig reads the configuration of a command that needs the service keys.
+func (a *command) sealConfig() (*config.Config, error) {
+	cfg, err := a.configWithoutRoutes()
+	if err == nil && cfg.SealKeys == nil {
+		err = usage("NOTIFIER_SEAL_KEYS is not set; this command reads the environment of serve")
+	}
+
+	return cfg, err
+}
+
+// wireOf connects to the Redis of a configuration, and reads how its data are laid out.
+func wireOf(ctx context.Context, cfg *config.Config) (w *wire.Client, closeRedis func(), err error) {
 	conn, err := open(cfg.Redis)
 	if err != nil {
-		return fmt.Errorf("NOTIFIER_REDIS_URL: %w", err)
+		return nil, nil, fmt.Errorf("NOTIFIER_REDIS_URL: %w", err)
 	}
 
-	defer func() { _ = conn.Close() }() // nothing is pending
+	closeRedis = func() { _ = conn.Close() } // nothing is pending
 	cluster := conn.Masters != nil
 	space, _, err := store.Discover(ctx, conn, keys.Space{Namespace: cfg.Namespace}, cluster)
+	if err == nil {
+		w = wire.New(wire.Options{Client: conn.Commander, Space: space, Cluster: cluster, Nodes: conn.Nodes, Conn: conn,
+			Confirm: wire.Confirm{Durability: cfg.Durability, Timeout: cfg.DurabilityTimeout}})
+		err = w.Detect(ctx)
+	}
+
+	if err != nil {
+		closeRedis()
+	}
+
+	return w, closeRedis, err
+}
+
+// rewrap runs r on the Redis of a configuration, and prints the result.
+func (a *command) rewrap(ctx context.Context, cfg *config.Config, r vault.Rewrapper) error {
+	w, closeRedis, err := wireOf(ctx, cfg)
 	if err != nil {
 		return err
 	}
 
-	r.Wire = wire.New(wire.Options{Client: conn.Commander, Space: space, Cluster: cluster, Nodes: conn.Nodes, Conn: conn,
-		Confirm: wire.Confirm{Durability: cfg.Durability, Timeout: cfg.DurabilityTimeout}})
-	if err := r.Wire.Detect(ctx); err != nil {
-		return err
-	}
-
+	defer closeRedis()
+	r.Wire = w
 	instances := fleet.NewStore(store.NewLayout(r.Wire, store.LayoutOptions{}))
 	r.Check = func(ctx context.Context) error { return haveSealKey(ctx, instances, cfg.SealKeys.IDs()[0]) }
 	if err := r.Check(ctx); err != nil {

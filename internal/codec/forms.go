@@ -188,6 +188,7 @@ type Entry struct {
 	Due         string `json:"due"`
 	ContentType string `json:"content_type,omitempty"`
 	Payload
+	Sealed string `json:"sealed,omitempty"` // in place of the body
 	Lost   bool   `json:"body_lost,omitempty"`
 	Replay string `json:"replay,omitempty"`
 	Resend int    `json:"resend,omitempty"`

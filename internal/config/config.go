@@ -495,7 +495,7 @@ func describe(rt *route.Route, whose string) string {
 	}
 
 	if rt.Seal != "" {
-		b.WriteString(", sealed with a key for each " + string(rt.Seal))
+		b.WriteString(sealText(rt))
 	}
 
 	switch rt.Order {

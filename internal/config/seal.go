@@ -1,6 +1,7 @@
 package config
 
 import (
+	"notifier/internal/route"
 	"notifier/internal/seal"
 )
 
@@ -21,6 +22,7 @@ func (r *reader) sealKeys(text string) *seal.ServiceKeys {
 // seal reads whose keys seal the notices of the route, and refuses settings that would leave clear text somewhere.
 func (rr *routeReader) seal(c *Config) {
 	raw, rt := &rr.raw, rr.rt
+	rr.sealEntries()
 	if raw.Seal == "" {
 		return
 	}
@@ -37,9 +39,31 @@ func (rr *routeReader) seal(c *Config) {
 		rr.bad("SEAL", raw.Seal, "needs "+Prefix+"SEAL_KEYS, such as 2026-11=<32 random bytes in base64>")
 	case rt.Adopt:
 		rr.bad("SEAL", raw.Seal, "cannot be combined with ADOPT, because the value of a plain timer is clear text"+anyway)
-	case rt.Target.Kind != "" && !http(rt.Target.Kind):
-		rr.bad("SEAL", raw.Seal, "is not supported yet for the target "+string(rt.Target.Kind)+", whose entries would be clear text"+anyway)
 	case rt.OnDeadBody > 0:
 		rr.bad("SEAL", raw.Seal, "is not supported yet with ON_DEAD_BODY=include, because the hook's notice could not have the body"+anyway)
 	}
+}
+
+// sealEntries reads the form of the entries of sealed notices. The route may have such notices from before, when it had a SEAL.
+func (rr *routeReader) sealEntries() {
+	value := rr.raw.SealEntries
+	switch {
+	case value == "":
+	case value != "sealed" && value != "open":
+		rr.bad("SEAL_ENTRIES", value, "want sealed or open")
+	case rr.rt.Target.Kind != "" && !rr.rt.Local():
+		rr.bad("SEAL_ENTRIES", value, "is for the targets list, stream and log; remove it, the target is "+string(rr.rt.Target.Kind))
+	}
+
+	rr.rt.OpenEntries = value == "open"
+}
+
+// sealText says how a route seals its notices.
+func sealText(rt *route.Route) string {
+	text := ", sealed with a key for each " + string(rt.Seal)
+	if rt.OpenEntries {
+		text += ", its entries in clear text"
+	}
+
+	return text
 }

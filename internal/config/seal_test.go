@@ -27,8 +27,9 @@ func TestSealIsRefusedWhereClearTextWouldStay(t *testing.T) {
 		{"needs NOTIFIER_SEAL_KEYS", []string{"ROUTE_ORDERS_SEAL=route"}},
 		{"want route, audience or id", []string{keys, "ROUTE_ORDERS_SEAL=yes"}},
 		{"cannot be combined with ADOPT", []string{keys, "ROUTE_ORDERS_SEAL=id", "ROUTE_ORDERS_ADOPT=true"}},
-		{"not supported yet for the target list", []string{keys, "ROUTE_ORDERS_SEAL=id", "ROUTE_ORDERS_TARGET=list:todo"}},
-		{"not supported yet for the target log", []string{keys, "ROUTE_ORDERS_SEAL=id", "ROUTE_ORDERS_TARGET=log"}},
+		{"SEAL_ENTRIES=\"yes\": want sealed or open", []string{keys, "ROUTE_ORDERS_SEAL=id", "ROUTE_ORDERS_TARGET=log",
+			"ROUTE_ORDERS_SEAL_ENTRIES=yes"}},
+		{"is for the targets list, stream and log", []string{keys, "ROUTE_ORDERS_SEAL=id", "ROUTE_ORDERS_SEAL_ENTRIES=open"}},
 		{"not supported yet with ON_DEAD_BODY=include", []string{keys, "ROUTES=orders,hook", "ROUTE_HOOK_PREFIX=ops", "ROUTE_HOOK_TARGET=log",
 			"ROUTE_ORDERS_SEAL=id", "ROUTE_ORDERS_ON_DEAD=hook", "ROUTE_ORDERS_ON_DEAD_BODY=include"}},
 		{"NOTIFIER_SEAL_KEYS: (not shown) entry 1 has no valid name", []string{"SEAL_KEYS=" + hidden}},
@@ -39,5 +40,34 @@ func TestSealIsRefusedWhereClearTextWouldStay(t *testing.T) {
 		if !errors.As(err, &list) || len(list) != 1 || !strings.Contains(err.Error(), x.want) || strings.Contains(err.Error(), hidden) {
 			t.Errorf("%q: %v", x.set, err)
 		}
+	}
+}
+
+// A route that has sealed notices from before may have the setting without SEAL.
+func TestEntriesOfSealedNoticesAreSealedByDefault(t *testing.T) {
+	key := "SEAL_KEYS=k=" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", seal.KeySize)))
+	for _, target := range []string{"list:todo", "stream:todo", "log"} {
+		for _, x := range []struct {
+			set  []string
+			open bool
+		}{
+			{nil, false}, {[]string{"ROUTE_ORDERS_SEAL_ENTRIES=sealed"}, false}, {[]string{"ROUTE_ORDERS_SEAL_ENTRIES=open"}, true},
+		} {
+			set := append([]string{key, "ROUTE_ORDERS_TARGET=" + target, "ROUTE_ORDERS_SEAL=route"}, x.set...)
+			c, err := load(with(set...))
+			if err != nil || c.Routes[0].KeepsSealed() == x.open {
+				t.Errorf("%q: %v", set, err)
+				continue
+			}
+			if said := strings.Join(Describe(c), "\n"); strings.Contains(said, "clear text") != x.open {
+				t.Errorf("%q: %s", set, said)
+			}
+		}
+	}
+	if c, err := load(with("ROUTE_ORDERS_TARGET=log", "ROUTE_ORDERS_SEAL_ENTRIES=open")); err != nil || c.Routes[0].KeepsSealed() {
+		t.Error(err)
+	}
+	if c, err := load(with(key, "ROUTE_ORDERS_SEAL=route")); err != nil || c.Routes[0].KeepsSealed() {
+		t.Error(err)
 	}
 }

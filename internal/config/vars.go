@@ -110,6 +110,7 @@ type routeVars struct {
 	MaxLen             string `env:"MAXLEN, default=0"`
 	Adopt              string `env:"ADOPT, default=false"`
 	Seal               string `env:"SEAL"`
+	SealEntries        string `env:"SEAL_ENTRIES" shown:"sealed"`
 	Order              string `env:"ORDER, default=none"`
 	OrderDead          string `env:"ORDER_DEAD, default=skip"`
 	FormatSecret       string `env:"FORMAT_SECRET" secret:"file"`
@@ -314,8 +315,9 @@ var texts = map[string]string{
 		"one when the receiver answers again.",
 	"ROUTE_<NAME>_MAXLEN": "The approximate number of entries to which a stream is trimmed; 0 = never trimmed.",
 	"ROUTE_<NAME>_SEAL": "Encrypts bodies, headers, credentials in urls, and answers in Redis, with a key for each `route`, `audience` or " +
-		"`id` (the business id). Needs SEAL_KEYS. Not yet with a list, stream or log, or ADOPT. See " +
-		"[security.md](security.md#sealed-notices).",
+		"`id` (the business id). Needs SEAL_KEYS. Not yet with ADOPT. See [security.md](security.md#sealed-notices).",
+	"ROUTE_<NAME>_SEAL_ENTRIES": "Of sealed notices in a list, stream or log: `sealed` entries have the encrypted text, which consumers " +
+		"open with `POST /v1/open`; `open` entries have the content in clear text.",
 	"ROUTE_<NAME>_ADOPT": "Whether plain `SET key payload EX n` timers under the prefix are adopted as notices. Needs RETENTION of at least " +
 		"`1h`, RETAIN of at least `10000`, and the notify flags `KEg$x`.",
 }

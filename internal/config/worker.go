@@ -13,7 +13,8 @@ import (
 // API or the pages, which such a program does not have.
 var workerVars = []string{"NAMESPACE", "SHARDS", "INSTANCE", "CONCURRENCY", "GRACE", "RETENTION", "RETAIN", "REPEAT_WINDOW",
 	"REPEAT_BYTES", "CONFIGURE_REDIS", "SHUTDOWN_TIMEOUT", "TAKEOVER", "DURABILITY", "DURABILITY_SETTLE", "DURABILITY_TIMEOUT",
-	"LOG_ATTEMPTS", "HISTORY_URL", "HISTORY_URL_FILE", "HISTORY_BODIES", "HISTORY_RETENTION", "HISTORY_BACKLOG"}
+	"LOG_ATTEMPTS", "HISTORY_URL", "HISTORY_URL_FILE", "HISTORY_BODIES", "HISTORY_RETENTION", "HISTORY_BACKLOG", "SEAL_KEYS",
+	"SEAL_KEYS_FILE"}
 
 // LoadWorker reads the variables that apply to a program with handlers. The other fields of the Config have their defaults,
 // whatever the environment says. Its error is of type [Errors].

@@ -141,7 +141,7 @@ func (d Decision) apply(n *notice.Notice, a notice.Attempt) {
 		n.Add(a)
 	case CountReported: // the attempt is in the record without its end
 		if k := len(n.Attempts); k > 0 {
-			n.Attempts[k-1].Reason, n.Attempts[k-1].Response = a.Reason, a.Response
+			n.Attempts[k-1].Reason, n.Attempts[k-1].Response, n.Attempts[k-1].Sealed = a.Reason, a.Response, a.Sealed
 		}
 	case CountUndone:
 		n.AttemptsMade--

@@ -54,10 +54,14 @@ type Fleet interface {
 	Lost(token string) bool
 }
 
-// Vault opens sealed notices. *[vault.Vault] is one.
+// Vault opens sealed notices, and seals the answers to their attempts. *[vault.Vault] is one.
 type Vault interface {
 	// OpenFor returns the content of a sealed notice, and the function that seals the answer to its attempt.
 	OpenFor(ctx context.Context, shard int, n *notice.Notice) (c notice.Content, answer func(string) (string, error), err error)
+	// SealAnswer seals an answer with the data key of a sealed notice.
+	SealAnswer(ctx context.Context, shard int, n *notice.Notice, answer string) (string, error)
+	// CheckForgotten returns an error if the subject of a sealed text was forgotten. It needs no service key.
+	CheckForgotten(ctx context.Context, shard int, sealed string) error
 }
 
 // Holds knows which receivers are paused. *[receivers.Holds] is one.

@@ -43,6 +43,8 @@ type Reports struct {
 	Observer AttemptObserver
 	// Health records the answers of receivers, unless it is nil.
 	Health *receivers.Tracker
+	// Vault seals the responses of reports on sealed notices. Nil: these responses are not kept.
+	Vault Vault
 	// Ahead is set if entries may reach consumers before the push is settled. That is so in a
 	// cluster, where the push is a separate command.
 	Ahead bool
@@ -160,7 +162,8 @@ func repeats(f store.Found, v notice.Report) bool {
 // end settles f with v. Done is false if f was changed after it was read.
 func (p *Reports) end(ctx context.Context, r *route.Route, f store.Found, v notice.Report) (store.Change, error) {
 	before := f.State
-	e := p.finished(r, f, v)
+	sealed := p.sealResponse(ctx, f, &v)
+	e := p.finished(r, f, v, sealed)
 	c, err := p.write(ctx, f, before, e.Settlement)
 	if err != nil {
 		// Redis may have written the settle although no reply came; it counts once.
@@ -185,8 +188,8 @@ func (p *Reports) end(ctx context.Context, r *route.Route, f store.Found, v noti
 	return c, nil
 }
 
-// finished returns the settlement of the attempt that v reports on. It changes f's notice.
-func (p *Reports) finished(r *route.Route, f store.Found, v notice.Report) finished {
+// finished returns the settlement of the attempt that v reports on. sealed is its response, if f is sealed. It changes f's notice.
+func (p *Reports) finished(r *route.Route, f store.Found, v notice.Report, sealed string) finished {
 	e := finished{attempt: v.Attempt, trigger: triggerReport, result: v.Result}
 	if e.result.Outcome == notice.OutcomeDeferred && e.result.After <= 0 {
 		e.result.After = defaultDeferral
@@ -205,7 +208,7 @@ func (p *Reports) finished(r *route.Route, f store.Found, v notice.Report) finis
 
 	claim := store.Reported(f)
 	f.AwaitsReport = true // also if it is delivered: the report ends the attempt that was counted
-	e.Settlement = End(r, &claim, e.result, notice.Attempt{At: now}, notice.Waits{})
+	e.Settlement = End(r, &claim, e.result, notice.Attempt{At: now, Sealed: sealed}, notice.Waits{})
 	return e
 }
 

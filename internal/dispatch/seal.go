@@ -41,9 +41,18 @@ func (q *routeQueue) avoid(err error) {
 // avoided reports whether nothing is claimed now. The caller holds mu.
 func (q *routeQueue) avoided() bool { return !q.avoids.IsZero() && time.Now().Before(q.avoids) }
 
-// handleOpened runs the handler with the notice opened, if it is sealed. sealed is then the answer, which the result does not have.
+// handleOpened runs the handler with the notice opened, if it is sealed and the route does not keep it so.
+// sealed is then the answer, which the result does not have.
 func (q *routeQueue) handleOpened(ctx context.Context, c *store.Claim) (r notice.Result, sealed string) {
 	if c.Sealed == "" {
+		return q.handle(ctx, c.Notice), ""
+	}
+
+	if q.r.KeepsSealed() {
+		if err := q.d.o.Vault.CheckForgotten(ctx, c.Shard, c.Sealed); err != nil {
+			return notice.DeadResult(notice.ReasonForgotten, err.Error()), ""
+		}
+
 		return q.handle(ctx, c.Notice), ""
 	}
 
@@ -67,7 +76,7 @@ func (q *routeQueue) handleOpened(ctx context.Context, c *store.Claim) (r notice
 	}
 
 	if sealed, err = seals(notice.Kept(r.Response)); err != nil {
-		q.d.o.Logger.Warn("cannot seal an answer, it is not kept", zap.String("key", c.Key), zap.Error(err))
+		unsealed(q.d.o.Logger, c.Key, err)
 	}
 
 	r.Response = ""
@@ -80,4 +89,29 @@ func panicked(n *notice.Notice, value any) zap.Field {
 		return zap.String("panic", fmt.Sprintf("%T, not shown: the notice is sealed", value))
 	}
 	return zap.Any("panic", value)
+}
+
+// unsealed logs that the answer to an attempt is not kept.
+func unsealed(logger *zap.Logger, key string, err error) {
+	logger.Warn("cannot seal an answer, it is not kept", zap.String("key", key), zap.Error(err))
+}
+
+// sealResponse returns the response of a report on a sealed notice as a sealed text, and takes it out of the report. A response that
+// cannot be sealed is not kept.
+func (p *Reports) sealResponse(ctx context.Context, f store.Found, v *notice.Report) (sealed string) {
+	if f.Sealed == "" || v.Response == "" {
+		return ""
+	}
+
+	err := vault.ErrSealed
+	if p.Vault != nil {
+		sealed, err = p.Vault.SealAnswer(ctx, f.Shard, f.Notice, notice.Kept(v.Response))
+	}
+
+	if v.Response = ""; err != nil {
+		unsealed(p.Logger, f.Key, err)
+		return ""
+	}
+
+	return sealed
 }

@@ -21,6 +21,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/queue"
 	"notifier/internal/route"
+	"notifier/internal/seal"
 	"notifier/internal/store"
 	"notifier/internal/testkit"
 )
@@ -33,9 +34,14 @@ type work struct {
 	t   *testing.T
 }
 
-func working(t *testing.T, srv *testkit.Redis, r *route.Route) *work {
+func working(t *testing.T, srv *testkit.Redis, r *route.Route, change ...func(*Options)) *work {
 	t.Helper()
-	w := start(t, srv, &queue.Handler{}, func(o *Options) { o.Logger = zap.NewNop() }, r)
+	w := start(t, srv, &queue.Handler{}, func(o *Options) {
+		o.Logger = zap.NewNop()
+		for _, f := range change {
+			f(o)
+		}
+	}, r)
 	h := httptest.NewServer(api.New(api.Options{Engine: w.Engine, Routes: w.o.Routes, MaxBody: 1 << 20, Logger: zap.NewNop(), Loopback: true}))
 	t.Cleanup(h.Close)
 	c, err := client.New(client.Options{URL: h.URL})
@@ -290,5 +296,71 @@ func TestAStoppedConsumerFinishesItsWork(t *testing.T) {
 		if want == notice.Scheduled && (f.AttemptsMade != 0 || f.Due.Before(time.Now().Add(30*time.Minute))) {
 			t.Errorf("want it again in an hour as attempt 1: %+v", f.Notice)
 		}
+	}
+}
+
+// The consumer's command gets the opened body, and a missing key uses no attempt.
+func TestConsumeOpensSealedEntries(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []route.Kind{route.KindList, route.KindStream} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			r := queueRoute("l", "app1", route.Target{Kind: kind, Key: "jobs"}, route.AckReport)
+			r.Seal = seal.PerID
+			w := working(t, testkit.SharedRedis(t), r, func(o *Options) { o.SealKeys, o.KeyAge = sealKeys(t, "k"), time.Nanosecond })
+			var mu sync.Mutex
+			got := map[string]string{}
+			w.consumer("c", func(_ context.Context, e *queue.Received) notice.Result {
+				mu.Lock()
+				defer mu.Unlock()
+				got[e.Key] = e.ContentType + " " + string(e.Body)
+				return notice.Result{Outcome: notice.OutcomeDelivered}
+			}, nil)
+			for i, c := range []notice.Content{{Body: []byte(`{"card":1}`)}, {Body: []byte(`[1]`), ContentType: "text/plain"}, {Body: []byte("\xff")}} {
+				if _, err := w.Schedule(t.Context(), store.Request{Key: key(i), Content: c}); err != nil {
+					t.Fatal(err)
+				}
+				w.until(t, key(i), notice.Delivered)
+			}
+			mu.Lock()
+			if got[key(0)] != `application/json {"card":1}` || got[key(1)] != "text/plain [1]" || got[key(2)] != " \xff" {
+				t.Errorf("%q", got)
+			}
+			clear(got)
+			mu.Unlock()
+
+			// The data key is wrapped with a service key that the service does not have, and then with its own again.
+			if _, err := w.Schedule(t.Context(), store.Request{Key: key(3), Delay: time.Hour, Content: notice.Content{Body: []byte(`3`)}}); err != nil {
+				t.Fatal(err)
+			}
+			f, err := w.Find(t.Context(), key(3))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := seal.ParseText(f.Sealed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			hash, c := w.store.Space().Seals(f.Shard), w.srv.Client()
+			wrapped := c.HGet(t.Context(), hash, text.DataKey).Val()
+			if err := c.HSet(t.Context(), hash, text.DataKey, strings.Replace(wrapped, "w1:k:", "w1:lost:", 1)).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Fire(t.Context(), key(3)); err != nil {
+				t.Fatal(err)
+			}
+			testkit.Until(t, "a deferral", func() bool { f, err := w.Find(t.Context(), key(3)); return err == nil && f.Locked > 1 })
+			if err := c.HSet(t.Context(), hash, text.DataKey, wrapped).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if f := w.until(t, key(3), notice.Delivered); f.AttemptsMade != 1 {
+				t.Errorf("%+v", f.Notice)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if len(got) != 1 || got[key(3)] != "application/json 3" {
+				t.Errorf("%q", got)
+			}
+		})
 	}
 }

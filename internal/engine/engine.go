@@ -261,7 +261,7 @@ func (e *Engine) newParts() {
 		Vault: e.vault, Health: e.receivers.tracker, Rules: e.rules, Observer: o.Metrics, Strays: strays{e}, Tracer: o.Tracer, Logger: o.Logger,
 		LogAttempts: o.LogAttempts})
 	e.reports = &dispatch.Reports{Store: e.store, Notices: e, Observer: o.Metrics, Health: e.receivers.tracker, Logger: o.Logger,
-		LogAttempts: o.LogAttempts, Ahead: cluster, Now: e.Now}
+		LogAttempts: o.LogAttempts, Vault: e.vault, Ahead: cluster, Now: e.Now}
 
 	limit := time.Duration(0)
 	if o.Conn.Nodes != nil {

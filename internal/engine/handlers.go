@@ -40,8 +40,13 @@ type logHandler struct{ log Log }
 
 // Handle delivers a notice by writing one line to the log. It returns when the line is written and not only buffered.
 func (h logHandler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) notice.Result {
+	size := zap.Int("bytes", len(n.Body))
+	if n.Sealed != "" && r.KeepsSealed() {
+		size = zap.Bool("sealed", true)
+	}
+
 	err := h.log.Deliver(ctx, r.Timeout, "notice", zap.String("key", n.Key), zap.String("route", r.Name), zap.Int("attempt", n.NextAttempt()),
-		zap.Int("bytes", len(n.Body)))
+		size)
 	switch {
 	case err == nil:
 		return notice.DeliveredResult(0)

@@ -59,6 +59,17 @@ func (e *Engine) Open(ctx context.Context, f *store.Found) {
 	f.Notice = &n
 }
 
+// OpenText opens the sealed text of a notice's content, such as that of an entry. The notice may have ended; see vault.OpenText.
+func (e *Engine) OpenText(ctx context.Context, key, sealed string) (notice.Content, error) {
+	if err := e.known(ctx); err != nil {
+		return notice.Content{}, err
+	}
+
+	ctx, cancel := e.bounded(ctx)
+	defer cancel()
+	return e.vault.OpenText(ctx, e.store.Space().Shard(key), key, sealed)
+}
+
 func (e *Engine) keyring() jobs.Keyring {
 	return jobs.Keyring{Vault: e.vault, DB: e.o.History.DB, Routes: e.o.Routes}
 }
@@ -117,7 +128,6 @@ func (e *Engine) sealedLetter(ctx context.Context, to *route.Route, shard int, l
 		return l, fmt.Errorf("%w: audience %s", notice.ErrInvalid, fault)
 	}
 
-	n := *l.Notice
-	l.Notice = &n
-	return l, e.vault.SealNotice(ctx, shard, of, &n)
+	l.Notice = l.Notice.ToSeal()
+	return l, e.vault.SealNotice(ctx, shard, of, l.Notice)
 }

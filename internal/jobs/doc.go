@@ -3,6 +3,7 @@
 //   - A replay delivers notices of the past again, for example after a receiver has lost data.
 //   - A redirect changes the URLs of pending notices whose receiver has moved to another address.
 //   - A bulk change cancels pending notices, or redrives or purges dead letters.
+//   - A [Sealer] seals the notices that were stored before their routes sealed.
 //   - An erasure deletes personal data: the finalized notices of one key, or of one host that was called.
 //
 // One driver at a time works on a replay, a redirect or a bulk change. It has a lease of 5 s for that job, which it renews. If it stops,

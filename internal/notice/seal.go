@@ -15,6 +15,18 @@ func (c *Content) Secret() []byte {
 	return s.AppendJSON(nil)
 }
 
+// ToSeal returns a copy of a clear notice, to be sealed. Of the content as scheduled, if the url or headers were changed since, it has only
+// the url without credentials: a digest would reveal a content that can be guessed. So a repeated schedule call differs.
+func (n *Notice) ToSeal() *Notice {
+	x := *n
+	x.kept = ""
+	if n.Scheduled != nil {
+		x.Scheduled = &AsScheduled{URL: withoutUser(n.Scheduled.URL)}
+	}
+
+	return &x
+}
+
 // Seal replaces the part that Secret returns by its sealed text and its digest.
 func (c *Content) Seal(sealed, same string) {
 	c.Sealed, c.Same = sealed, same

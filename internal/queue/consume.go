@@ -22,6 +22,7 @@ type API interface {
 	Nack(ctx context.Context, key string, r client.Report) (*client.Notice, error)
 	Defer(ctx context.Context, key string, r client.Report) (*client.Notice, error)
 	Get(ctx context.Context, key string) (*client.Notice, error)
+	Open(ctx context.Context, key, sealed string) (*client.Opened, error)
 }
 
 // Worker processes entries, as [Command] does.
@@ -147,9 +148,18 @@ func (c *Consumer) one(e *Received) bool {
 	}
 
 	began := time.Now()
-	res := c.o.Worker.Run(c.work, e)
-	c.o.Logger.Info("worked", zap.String("key", e.Key), zap.Int("attempt", e.Attempt), zap.String("outcome", string(res.Outcome)),
-		zap.Duration("took", time.Since(began)), zap.String("detail", res.Response))
+	res, ok := c.opened(e)
+	if ok {
+		res = c.o.Worker.Run(c.work, e)
+	}
+
+	fields := []zap.Field{zap.String("key", e.Key), zap.Int("attempt", e.Attempt), zap.String("outcome", string(res.Outcome)),
+		zap.Duration("took", time.Since(began))}
+	if e.Sealed == "" || !ok { // the output of the worker may have content
+		fields = append(fields, zap.String("detail", res.Response))
+	}
+
+	c.o.Logger.Info("worked", fields...)
 	if res.Outcome == notice.OutcomeDelivered && !c.o.Report {
 		return true
 	}
@@ -217,6 +227,7 @@ func (c *Consumer) send(ctx context.Context, key string, r client.Report, outcom
 		r.After = c.o.After
 		_, err = c.o.API.Defer(ctx, key, r)
 	default:
+		r.Permanent = outcome == notice.OutcomeDead
 		_, err = c.o.API.Nack(ctx, key, r)
 	}
 	return err

@@ -45,6 +45,11 @@
 // While the command runs, the consumer tells the group that it still works on the entry. So other consumers do not
 // claim it, unless the consumer is paused or cut off from Redis.
 //
+// # Sealed entries
+//
+// A sealed entry is opened by POST /v1/open before the command runs. If the service cannot open the entry, it is deferred. If the entry
+// never opens, because its subject was forgotten or the text was changed, the notice is dead.
+//
 // # Connections
 //
 // Each blocking read from Redis takes at most two seconds ([ConsumerOptions.Block]), so that a silently closed connection is

@@ -22,6 +22,7 @@ type Entry struct {
 	Replay      string // id of the replay that scheduled it again, if any
 	Resend      int    // how often it was resent
 	Lost        bool   // its body was never read, see package adopt
+	Sealed      string // the text that has the content, in place of Body; usually empty
 }
 
 // Envelope returns the entry of a notice for a Redis list: a JSON object with the members id, key, attempt and due, and
@@ -33,9 +34,10 @@ type Entry struct {
 //	text in UTF-8 of another type                  body: a string
 //	other bytes, or JSON that cannot be embedded   body_base64
 //	empty                                          none
+//	of a sealed notice                             sealed: the sealed text
 func Envelope(n *notice.Notice) []byte {
 	e := codec.Entry{ID: n.ID(), Key: n.Key, Attempt: n.NextAttempt(), Due: notice.Stamp(n.Due), ContentType: n.EffectiveType(), Lost: n.Lost,
-		Replay: n.Replay, Resend: n.Resend}
+		Replay: n.Replay, Resend: n.Resend, Sealed: n.Sealed}
 	switch isJSON := e.ContentType == "application/json"; {
 	case len(n.Body) == 0:
 	case isJSON && n.InlineJSON():
@@ -49,10 +51,16 @@ func Envelope(n *notice.Notice) []byte {
 	return codec.Append(nil, &e)
 }
 
-// Fields returns the fields of a stream's entry: the same facts, and the body byte for byte.
+// Fields returns the fields of a stream's entry: the same facts, and the body byte for byte, or the sealed text in its place.
 func Fields(n *notice.Notice) []string {
 	f := []string{"id", n.ID(), "key", n.Key, "attempt", strconv.Itoa(n.NextAttempt()), "due", notice.Stamp(n.Due),
-		"content_type", n.EffectiveType(), "body", string(n.Body)}
+		"content_type", n.EffectiveType()}
+	if n.Sealed != "" {
+		f = append(f, "sealed", n.Sealed)
+	} else {
+		f = append(f, "body", string(n.Body))
+	}
+
 	if n.Lost {
 		f = append(f, "body_lost", "1")
 	}
@@ -79,7 +87,7 @@ func ParseEnvelope(text string) (*Entry, error) {
 	}
 
 	e := &Entry{ID: x.ID, Key: x.Key, Attempt: x.Attempt, Due: x.Due, ContentType: x.ContentType, Lost: x.Lost, Replay: x.Replay,
-		Resend: x.Resend}
+		Resend: x.Resend, Sealed: x.Sealed}
 	switch {
 	case len(x.BodyBase64) > 0:
 		e.Body = x.BodyBase64
@@ -104,7 +112,7 @@ func ParseFields(values map[string]any) (*Entry, error) {
 		return s
 	}
 	e := &Entry{ID: text("id"), Key: text("key"), Due: text("due"), ContentType: text("content_type"), Body: []byte(text("body")),
-		Lost: text("body_lost") != "", Replay: text("replay")}
+		Lost: text("body_lost") != "", Replay: text("replay"), Sealed: text("sealed")}
 	e.Attempt, _ = strconv.Atoi(text("attempt"))
 	e.Resend, _ = strconv.Atoi(text("resend"))
 	return e, e.check()

@@ -38,6 +38,14 @@ func TestEntriesRoundTrip(t *testing.T) {
 			}
 		}
 	}
+	sealed := &notice.Notice{Key: "app1:a:b:1", Content: notice.Content{Sealed: "s1c:x:y", ContentType: "text/plain"}}
+	if e, err := ParseEnvelope(string(Envelope(sealed))); err != nil || e.Lost ||
+		e.Sealed != sealed.Sealed || e.Body != nil || e.ContentType != "text/plain" {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if slices.Contains(Fields(sealed), "body") || !slices.Contains(Fields(sealed), sealed.Sealed) {
+		t.Errorf("%q", Fields(sealed))
+	}
 	for _, bad := range []string{"", "{", `{"key":"k"}`, `{"attempt":1,"id":"i"}`, `{"key":"k","attempt":1}`, `{"key":"k","id":"i"}`,
 		`{"key":"k","id":"i","attempt":1,"body":{}}`, `{"key":"k","id":"i","attempt":1,"body_base64":"*"}`} {
 		if e, err := ParseEnvelope(bad); err == nil {

@@ -29,6 +29,12 @@ type Handler struct {
 
 // Handle creates the entry of one attempt, and pushes it if there is a Pusher.
 func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) notice.Result {
+	if n.Sealed != "" && !r.KeepsSealed() { // it is opened
+		opened := *n
+		opened.Sealed = ""
+		n = &opened
+	}
+
 	p := &notice.Push{Key: r.Target.Key}
 	if r.Target.Kind == route.KindStream {
 		p.Stream, p.MaxLen, p.Entry = true, r.Target.MaxLen, Fields(n)

@@ -96,6 +96,8 @@ type Route struct {
 	HTTPSOnly   bool
 	Adopt       bool
 	Seal        seal.Scope // of the subjects whose keys seal the notices; empty = they are not sealed
+	// OpenEntries is set if the entries of sealed notices have the clear content. See [Route.KeepsSealed].
+	OpenEntries bool
 	Order       Order
 	// OnDead is the route that gets a notice of each dead letter; nil = none. OnDeadBody is the maximum length
 	// of that notice's body with the dead letter's body in it; 0 = without.
@@ -130,6 +132,14 @@ func (r *Route) MaxAttempts(n *notice.Notice) int {
 	}
 	return n.MaxAttempts(r.Ladder)
 }
+
+// Local reports whether the route writes entries of a list or stream, or log lines, and calls nobody.
+func (r *Route) Local() bool {
+	return r.Target.Kind == KindList || r.Target.Kind == KindStream || r.Target.Kind == KindLog
+}
+
+// KeepsSealed reports whether an attempt leaves a sealed notice sealed, so that it needs no key.
+func (r *Route) KeepsSealed() bool { return r.Local() && !r.OpenEntries }
 
 // Rules reports whether a setting of the route can pause a receiver.
 func (r *Route) Rules() bool { return r.PauseAfter > 0 || r.OnStatus.Pauses() }

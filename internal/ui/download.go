@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"notifier/internal/audit"
 	"notifier/internal/codec"
 	"notifier/internal/mask"
 	"notifier/internal/notice"
@@ -74,7 +75,7 @@ const (
 // download serves a group of dead letters as a file for notifier import, one JSON object per line. The
 // file name tells whether a node of Redis is missing.
 func (p *Pages) download(w http.ResponseWriter, r *http.Request, v Visitor) error {
-	_, q, fits, err := p.groupOf(r, v)
+	g, q, fits, err := p.groupOf(r, v)
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,10 @@ func (p *Pages) download(w http.ResponseWriter, r *http.Request, v Visitor) erro
 		_ = control.SetWriteDeadline(time.Now().Add(writeTime)) // not every connection has one
 		for i := range list {
 			if fits(&list[i]) && broken == nil {
-				p.reveal(r.Context(), v, &list[i])
+				if p.reveal(r.Context(), v, &list[i]) {
+					p.noteOpened(r, v, audit.Entry{Prefix: g.Prefix, Detail: "in a download"})
+				}
+
 				line := p.snapshotOf(&list[i])
 				_, broken = w.Write(append(codec.Append(nil, &line), '\n'))
 			}

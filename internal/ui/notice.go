@@ -63,8 +63,8 @@ func (p *Pages) find(r *http.Request, v Visitor) (store.Found, error) {
 		return store.Found{}, gone
 	}
 
-	if err == nil {
-		p.reveal(r.Context(), v, &f)
+	if err == nil && p.reveal(r.Context(), v, &f) {
+		p.noteOpened(r, v, audit.Entry{Key: key})
 	}
 
 	return f, err

@@ -1,9 +1,12 @@
 package ui_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	"notifier/internal/audit"
 	"notifier/internal/auth"
 	"notifier/internal/history"
 	"notifier/internal/notice"
@@ -57,6 +60,37 @@ func TestSealedEntryIsShownToOperatorsOnly(t *testing.T) {
 				testkit.CheckSecrets(t, []string{card}, page.body)
 			}
 		}
+	}
+}
+
+func TestPagesThatShowSealedContentAreInTheAudit(t *testing.T) {
+	const key = "app1:orders:paid:1"
+	s := newSite(t, func(table *route.Table) { table.Prefix("app1:orders").Seal = seal.PerRoute })
+	s.keep(key, notice.Content{URL: "https://shop.example/", Body: []byte(`{}`)}, time.Hour)
+	opened := func() (list []string) {
+		entries, err := s.engine.Audited(t.Context(), audit.Range{}, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			list = append(list, fmt.Sprintf("%s %s %s %s%s", e.Action, e.Client, e.Via, e.Key, e.Prefix))
+		}
+		return list
+	}
+	s.as(ui.Visitor{Role: auth.Produce}).get("/ui/notices/" + key).is(200)
+	if list := opened(); len(list) > 0 {
+		t.Errorf("%q", list)
+	}
+	for range 3 {
+		s.as(ui.Visitor{Role: auth.Operate}).get("/ui/notices/" + key).is(200)
+	}
+	if list := opened(); !slices.Equal(list, []string{"open me pages " + key}) {
+		t.Errorf("%q", list)
+	}
+	s.engine.Move(key, notice.Dead, notice.ReasonGone)
+	s.as(ui.Visitor{Role: auth.Operate}).get("/ui/dead/download?route=orders&reason=gone").is(200)
+	if list := opened(); len(list) != 2 || list[0] != "open me pages app1:orders" {
+		t.Errorf("%q", list)
 	}
 }
 

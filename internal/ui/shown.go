@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"notifier/internal/api"
+	"notifier/internal/audit"
 	"notifier/internal/auth"
 	"notifier/internal/callback"
 	"notifier/internal/history"
@@ -80,11 +82,22 @@ func (p *Pages) body(f *store.Found) shownBody {
 	return out
 }
 
-// reveal opens a sealed notice, if the visitor may read it.
-func (p *Pages) reveal(ctx context.Context, v Visitor, f *store.Found) {
-	if o, ok := p.o.Engine.(api.Opener); ok && f.Notice != nil && v.May(auth.Operate) {
-		o.Open(ctx, f)
+// reveal opens a sealed notice, if the visitor may read it, and reports whether it did.
+func (p *Pages) reveal(ctx context.Context, v Visitor, f *store.Found) bool {
+	o, ok := p.o.Engine.(api.Opener)
+	if !ok || !v.May(auth.Operate) {
+		return false
 	}
+
+	before := f.Notice
+	o.Open(ctx, f)
+	return f.Notice != before
+}
+
+// noteOpened adds to the audit that a visitor was shown the content of sealed notices: of e.Key, or of several under e.Prefix.
+func (p *Pages) noteOpened(r *http.Request, v Visitor, e audit.Entry) {
+	e.Client, e.Address, e.Via = v.Client, auth.OriginOf(r).Address, audit.Pages
+	p.trail.Opened(r.Context(), e)
 }
 
 // view returns the content of a notice with the masking rules.

@@ -61,7 +61,7 @@ func (p *Pages) chronicle(ctx context.Context, f *store.Found, v Visitor) chroni
 	}
 
 	since := audit.Range{Since: f.Made.Time().Truncate(time.Millisecond)}
-	page, err := p.trail.Read(ctx, v.caller(), audit.Query{Range: since, Prefix: f.Key, Limit: mostChanges})
+	page, err := p.trail.Read(ctx, v.caller(), audit.Query{Range: since, Prefix: f.Key, Limit: mostChanges, Changes: true})
 	if err != nil {
 		p.log.Debug("cannot read the audit, the timeline lacks changes", zap.String("key", f.Key), zap.Error(err))
 	}

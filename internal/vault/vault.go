@@ -1,6 +1,7 @@
 package vault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,9 @@ import (
 
 // ErrSealed means that this instance cannot open a text, because a key is missing or another one has its name.
 var ErrSealed = errors.New("a key of a sealed notice is missing")
+
+// ErrUnknownKey is an ErrSealed: Redis does not have the data key of a text.
+var ErrUnknownKey = fmt.Errorf("%w: Redis has no data key", ErrSealed)
 
 // Vault seals and opens contents. It is safe for concurrent use.
 type Vault struct {
@@ -120,6 +124,45 @@ func (v *Vault) Open(ctx context.Context, shard int, key string, c *notice.Conte
 	return c.Opened(secret)
 }
 
+// OpenText opens the sealed text of a notice's content that may no longer be in Redis. An error that wraps ErrUnknownKey means that
+// the text is of another service, or that Redis has lost the key.
+func (v *Vault) OpenText(ctx context.Context, shard int, key, sealed string) (notice.Content, error) {
+	if text, err := seal.ParseText(sealed); err != nil || text.Kind != seal.Content {
+		return notice.Content{}, cmp.Or(err, seal.ErrFormat)
+	}
+
+	secret, err := v.open(ctx, shard, key, sealed)
+	if err != nil {
+		return notice.Content{}, err
+	}
+
+	return notice.DecodeContent(secret)
+}
+
+// CheckForgotten returns a ForgottenError if the subject of a sealed text was forgotten. It needs no service key. Other errors are no
+// reason not to deliver the text, and CheckForgotten returns nil.
+func (v *Vault) CheckForgotten(ctx context.Context, shard int, sealed string) error {
+	if _, _, err := v.keyOf(ctx, shard, sealed); !ForgottenAt(err).IsZero() {
+		return err
+	}
+	return nil
+}
+
+// SealAnswer seals an answer with the data key of a sealed notice.
+func (v *Vault) SealAnswer(ctx context.Context, shard int, n *notice.Notice, answer string) (string, error) {
+	_, d, err := v.keyOf(ctx, shard, n.Sealed)
+	if err != nil {
+		return "", err
+	}
+
+	return v.sealAnswer(d, n.Key, answer)
+}
+
+func (v *Vault) sealAnswer(d *seal.DataKey, key, answer string) (string, error) {
+	sealed, err := d.Seal(seal.Answer, v.space(), key, []byte(answer))
+	return sealed.String(), err
+}
+
 // OpenFor is Open for an attempt. answer seals the answer to the attempt with the same data key.
 func (v *Vault) OpenFor(ctx context.Context, shard int, n *notice.Notice) (c notice.Content, answer func(string) (string, error),
 	err error) {
@@ -134,10 +177,7 @@ func (v *Vault) OpenFor(ctx context.Context, shard int, n *notice.Notice) (c not
 	}
 
 	c, err = n.Content.Opened(secret)
-	return c, func(answer string) (string, error) {
-		sealed, err := d.Seal(seal.Answer, v.space(), n.Key, []byte(answer))
-		return sealed.String(), err
-	}, err
+	return c, func(answer string) (string, error) { return v.sealAnswer(d, n.Key, answer) }, err
 }
 
 // OpenAnswers returns attempts with their answers opened.
@@ -347,7 +387,7 @@ func (v *Vault) pairAt(ctx context.Context, place int, value string) (p pairOf, 
 	return pairOf{value, id, wrapped}, err
 }
 
-func noDataKey(id string) error { return fmt.Errorf("%w: Redis has no data key %s", ErrSealed, id) }
+func noDataKey(id string) error { return fmt.Errorf("%w %s", ErrUnknownKey, id) }
 
 // newPair returns new keys of a subject.
 func (v *Vault) newPair(ctx context.Context, of seal.Subject) (pairOf, error) {

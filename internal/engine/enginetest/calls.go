@@ -296,6 +296,11 @@ func (e *Engine) LiftSubject(ctx context.Context, of seal.Subject) (bool, error)
 	return attempt(e, func() (bool, error) { return e.Engine.LiftSubject(ctx, of) }, count)
 }
 
+// OpenText opens a sealed text.
+func (e *Engine) OpenText(ctx context.Context, key, sealed string) (notice.Content, error) {
+	return attempt(e, func() (notice.Content, error) { return e.Engine.OpenText(ctx, key, sealed) }, nil)
+}
+
 // PlanJob counts the notices of a job.
 func (e *Engine) PlanJob(ctx context.Context, r jobs.Job) (jobs.JobPlan, error) {
 	return attempt(e, func() (jobs.JobPlan, error) { return e.Engine.PlanJob(ctx, r) }, nil)

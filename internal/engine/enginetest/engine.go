@@ -13,10 +13,12 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
+	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/seal"
 	"notifier/internal/testkit"
 	"notifier/internal/tracing"
+	"notifier/internal/vault"
 	"notifier/internal/wire"
 )
 
@@ -89,6 +91,17 @@ func sealKeys(t testing.TB) *seal.ServiceKeys {
 	}
 
 	return k
+}
+
+// SealText returns the sealed text of a notice's content, with the key of an audience.
+func (e *Engine) SealText(audience, key string, c notice.Content) string {
+	e.t.Helper()
+	v := vault.New(sealKeys(e.t), wire.New(wire.Options{Client: e.conn.Commander, Space: e.space, Conn: e.conn}))
+	if err := v.Seal(context.Background(), e.space.Shard(key), seal.AudienceSubject(audience), key, &c); err != nil {
+		e.t.Fatal(err)
+	}
+
+	return c.Sealed
 }
 
 // Copied publishes a copy of an attempt for taps, and reports whether there is one for its key.
