@@ -53,6 +53,10 @@ func TestSealedEntryIsShownToOperatorsOnly(t *testing.T) {
 		} else {
 			page.says(card, "X-Card", "27 bytes")
 		}
+		entries, err := s.engine.Audited(t.Context(), audit.Range{}, 10)
+		if want := map[auth.Role]int{auth.Read: 0, auth.Operate: 1}[role]; err != nil || len(entries) != want {
+			t.Errorf("%s: %d entries of the audit, %v; want %d", role, len(entries), err, want)
+		}
 		s.get("/ui/notices/app1:orders:paid:2").is(200).says("not kept ( NOTIFIER_HISTORY_BODIES )").saysNot("0 bytes", "-1 byte")
 		for _, path := range paths(key) {
 			page := s.get(path)
