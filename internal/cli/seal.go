@@ -12,6 +12,7 @@ import (
 	"notifier/internal/config"
 	"notifier/internal/fleet"
 	"notifier/internal/history"
+	"notifier/internal/jobs"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/seal"
@@ -21,12 +22,17 @@ import (
 )
 
 func (a *command) seal() *cobra.Command {
-	var rewrap, dry bool
+	var rewrap, existing, dry bool
 	rate := ""
 	c := &cobra.Command{
-		Use:   "seal --rewrap",
-		Short: "Encrypt the keys of sealed notices with the first service key",
-		Long: `Encrypts the keys of sealed notices again, with the first of NOTIFIER_SEAL_KEYS, so that the
+		Use:   "seal --rewrap|--existing",
+		Short: "Encrypt the keys of sealed notices anew, or notices in clear text",
+		Long: `--existing encrypts the notices of routes with SEAL that were stored before that setting, by
+deploy/schedule.lua or by workers, in all states. Give all instances the setting first. Delivery
+continues. Notices that are being delivered are left: the exit code is then 1, and another run
+encrypts them. The history, append-only files and backups of before keep the clear text.
+
+--rewrap encrypts the keys of sealed notices again, with the first of NOTIFIER_SEAL_KEYS, so that the
 other service keys can be removed. The notices themselves do not change, and delivery
 continues. The command connects to Redis, and with NOTIFIER_HISTORY_URL to the history. It reads
 the environment of serve.
@@ -38,13 +44,14 @@ each service key and changes nothing.
 The exit code is 1 if keys are left under another service key. docs/security.md has the steps of
 a rotation. Backups from before need the old service keys.`,
 		Example: `  notifier seal --rewrap --dry-run
-  notifier seal --rewrap --rate 200/s`,
+  notifier seal --rewrap --rate 200/s
+  notifier seal --existing`,
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			perSecond, err := notice.ParseRate(rate)
 			switch {
-			case !rewrap:
-				return usage("want --rewrap")
+			case rewrap == existing:
+				return usage("want --rewrap or --existing")
 			case err != nil:
 				return usage("--rate: %w", err)
 			}
@@ -54,13 +61,18 @@ a rotation. Backups from before need the old service keys.`,
 				return err
 			}
 
+			if existing {
+				return a.sealExisting(cmd.Context(), cfg, jobs.Sealer{Rate: perSecond, DryRun: dry})
+			}
+
 			return a.rewrap(cmd.Context(), cfg, vault.Rewrapper{Keys: cfg.SealKeys, Rate: perSecond, DryRun: dry})
 		},
 	}
 	f := c.Flags()
 	f.BoolVar(&rewrap, "rewrap", false, "encrypt with the first service key")
+	f.BoolVar(&existing, "existing", false, "encrypt notices that are clear text")
 	f.BoolVar(&dry, "dry-run", false, "only count")
-	f.StringVar(&rate, "rate", "1000/s", "keys in a second, minute or hour")
+	f.StringVar(&rate, "rate", "1000/s", "keys or notices in a second, minute or hour")
 	return a.withJSON(c)
 }
 

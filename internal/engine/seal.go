@@ -106,15 +106,7 @@ func (e *Engine) peersSealKeys(ctx context.Context) (lists [][]string, err error
 		return v.SealKeys(), nil
 	}
 
-	// The first notice may come before the first heartbeat.
-	list, err := fleet.List(ctx, e.heartbeats())
-	for _, x := range list {
-		if x.State == fleet.Alive && len(x.SealKeys) > 0 {
-			lists = append(lists, x.SealKeys)
-		}
-	}
-
-	return lists, err
+	return fleet.SealKeys(ctx, e.heartbeats()) // the first notice may come before the first heartbeat
 }
 
 // sealedLetter returns a notice that is to be restored, sealed if its route seals.

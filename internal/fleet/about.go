@@ -123,6 +123,18 @@ type Lister interface {
 	Descriptions(ctx context.Context, ids []string) ([]Description, error)
 }
 
+// SealKeys returns the service keys of each living instance that has any, as seal.ServiceKeys.IDs.
+func SealKeys(ctx context.Context, l Lister) (lists [][]string, err error) {
+	list, err := List(ctx, l)
+	for _, x := range list {
+		if x.State == Alive && len(x.SealKeys) > 0 {
+			lists = append(lists, x.SealKeys)
+		}
+	}
+
+	return lists, err
+}
+
 // List returns all instances, the latest heartbeat first. The caller need not be an instance: the
 // states follow from the age of the heartbeats alone.
 func List(ctx context.Context, l Lister) ([]Instance, error) {

@@ -101,6 +101,7 @@ func (s *Sealer) seal(ctx context.Context, p keys.Partition, ks []string) error 
 		if err != nil {
 			return err
 		}
+
 		if ok {
 			list = append(list, x)
 		}
@@ -114,6 +115,7 @@ func (s *Sealer) seal(ctx context.Context, p keys.Partition, ks []string) error 
 		s.done.Sealed += len(list)
 		return nil
 	}
+
 	if err := s.limit.WaitN(ctx, len(list)); err != nil {
 		return err
 	}
