@@ -40,7 +40,9 @@ type Ending struct {
 	BodySize     int               `json:"body_size"`
 	BodySHA256   string            `json:"body_sha256"`
 	BodyKept     bool              `json:"body_kept"`
-	Unreadable   []string          `json:"unreadable"` // columns of the database row that cannot be decoded
+	Sealed       bool              `json:"sealed"`       // only the roles operate and admin get body, headers and answers
+	ForgottenAt  time.Time         `json:"forgotten_at"` // when the subject of a sealed notice was forgotten; zero = not
+	Unreadable   []string          `json:"unreadable"`   // columns of the database row that cannot be decoded
 	Body         json.RawMessage   `json:"body"`
 	BodyBase64   []byte            `json:"body_base64"`
 }

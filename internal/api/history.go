@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -103,7 +102,7 @@ func (a *api) history(w http.ResponseWriter, r *http.Request, at site) error {
 			out = append(out, ',', '\n')
 		}
 
-		v := a.ending(&page.Rows[i])
+		v := a.ending(r.Context(), at, &page.Rows[i])
 		out = codec.Append(out, &v)
 	}
 
@@ -196,38 +195,41 @@ func (a *api) historyProblem(err error) error {
 	return problem(http.StatusServiceUnavailable, "%s", text).with("Retry-After", "5")
 }
 
-// ending returns a history entry with its body.
-func (a *api) ending(r *history.Row) codec.Ending {
-	n, inline := r.Notice, r.InlineJSON()
+// ending returns a history entry with its body, opened if it is sealed and the caller may read it.
+func (a *api) ending(ctx context.Context, at site, r *history.Row) codec.Ending {
+	f := a.openedAt(ctx, at, &store.Found{Notice: r.Notice})
+	n, inline := f.Notice, f.InlineJSON()
 	v := codec.Ending{Key: n.Key, ID: n.ID(), Ending: r.Number, Route: a.routes.NameOf(n.Route), Host: r.Host,
 		Outcome: r.Outcome, Reason: string(n.Reason), Due: codec.Stamp(n.Due),
 		CreatedAt: codec.Stamp(n.Made.Time()), EndedAt: codec.Stamp(r.Ended), AttemptsMade: n.AttemptsMade,
-		Content: contentOf(n, inline), Attempts: n.Attempts, BodySize: r.BodySize, BodySHA256: hex.EncodeToString(r.BodyHash),
-		BodyKept:   r.BodyKept,
-		Unreadable: r.Damaged, Payload: payloadOf(n, inline)}
-	v.Withheld = r.Withheld
+		Content: contentOf(n, inline), Attempts: n.Attempts, BodySHA256: hex.EncodeToString(r.BodyHash), BodyKept: r.BodyKept,
+		Sealed: r.WasSealed(), ForgottenAt: codec.Stamp(f.Forgotten), Unreadable: r.Damaged, Payload: payloadOf(n, inline)}
+	switch {
+	case !r.WasSealed():
+		v.BodySize, v.Withheld = &r.BodySize, r.Withheld
+	case r.Sealed != "" && n.Sealed == "":
+		v.BodySize = new(len(n.Body))
+	}
+
 	return v
 }
 
-// remembered returns the last history entry of a notice that Redis no longer stores, as
-// GET /v1/notices/{key} shows it. ok is false without an entry or without a history.
-func (a *api) remembered(ctx context.Context, key string) (f store.Found, ok bool, err error) {
+// remembered returns the last history entry of a notice that Redis no longer stores. ok is false without an entry or without a
+// history.
+func (a *api) remembered(ctx context.Context, key string) (row history.Row, ok bool, err error) {
 	if a.historian == nil {
-		return store.Found{}, false, nil
+		return history.Row{}, false, nil
 	}
 
-	row, ok, err := a.historian.Latest(ctx, key)
+	row, ok, err = a.historian.Latest(ctx, key)
 	if errors.Is(err, history.ErrForeign) { // there is none of this service
-		return store.Found{}, false, nil
+		return history.Row{}, false, nil
 	}
 	if err != nil {
-		return store.Found{}, false, a.historyProblem(err)
-	}
-	if !ok {
-		return store.Found{}, false, nil
+		return history.Row{}, false, a.historyProblem(err)
 	}
 
-	return store.Found{Notice: row.Notice, State: notice.State(row.Outcome), SettledAt: row.Ended.Truncate(time.Millisecond)}, true, nil
+	return row, ok, nil
 }
 
 // Erased answers DELETE /v1/history.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"notifier/internal/api"
+	"notifier/internal/engine/enginetest"
 	"notifier/internal/history"
 	_ "notifier/internal/history/sqlite"
 	"notifier/internal/notice"
@@ -50,6 +51,17 @@ func remembers(t *testing.T) *history.DB {
 		t.Fatal(err)
 	}
 	return d
+}
+
+// sealedRow returns the entry of a notice that an engine has.
+func sealedRow(t *testing.T, e *enginetest.Engine, key string) history.Row {
+	t.Helper()
+	f, err := e.Find(t.Context(), key)
+	if err != nil || f.Sealed == "" {
+		t.Fatal(f.Notice, err)
+	}
+	return history.Row{Notice: f.Notice, Outcome: notice.EndCancelled, Number: 1, Ended: time.Now(), Host: "shop.example", BodySize: -1,
+		BodyKept: true}
 }
 
 func withHistory(h api.Historian) func(*api.Options) {

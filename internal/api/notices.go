@@ -27,11 +27,16 @@ func (a *api) get(w http.ResponseWriter, r *http.Request, at site) error {
 	}
 
 	f, err := a.finder.Find(r.Context(), at.param)
+	sealed := false
 	if gone(err) {
-		ok := false
-		if f, ok, err = a.remembered(r.Context(), at.param); err == nil && !ok {
+		var row history.Row
+		var ok bool
+		if row, ok, err = a.remembered(r.Context(), at.param); err == nil && !ok {
 			return absent(at.param)
 		}
+
+		f = store.Found{Notice: row.Notice, State: notice.State(row.Outcome), SettledAt: row.Ended.Truncate(time.Millisecond)}
+		sealed = row.WasSealed()
 	}
 
 	if err != nil {
@@ -39,6 +44,7 @@ func (a *api) get(w http.ResponseWriter, r *http.Request, at site) error {
 	}
 
 	v := a.wholeFor(r.Context(), at, &f)
+	v.Sealed = v.Sealed || sealed
 	return answerObject(w, http.StatusOK, &v)
 }
 

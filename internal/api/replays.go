@@ -65,7 +65,7 @@ type Replay struct {
 	Rate      string           `json:"rate" example:"50/s"`
 	NewIDs    bool             `json:"new_ids"`
 	Found     int64            `json:"found" doc:"Notices that match."`
-	Refused   map[string]int64 `json:"refused" doc:"Matching notices that cannot be sent again, by reason: body_hashed, body_dropped, secret_not_kept, unreadable, no_route, unfit."`
+	Refused   map[string]int64 `json:"refused" doc:"Matching notices that cannot be sent again, by reason: body_hashed, body_dropped, secret_not_kept, forgotten, key_lost, unreadable, no_route, unfit."`
 	Total     int64            `json:"total" doc:"Matching notices that are sent: found without refused."`
 	Sent      int64            `json:"sent" doc:"Notices scheduled so far."`
 	Skipped   map[string]int64 `json:"skipped" doc:"Notices skipped at their turn, by reason: pending (the key has a pending notice), dead (the key has the dead letter of another notice), cancelled (since), gone (no longer in the history), or as in refused."`

@@ -1,11 +1,13 @@
 package api_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"notifier/internal/api"
 	"notifier/internal/auth"
+	"notifier/internal/history"
 	"notifier/internal/notice"
 	"notifier/internal/seal"
 	"notifier/internal/testkit"
@@ -34,6 +36,53 @@ func TestSealedNoticeIsOpenedForOperators(t *testing.T) {
 			b.as("token-of-"+role).do("GET", target, "").is(200).says(`"sealed":true`, `"body":{"card":"`+card+`"}`, "X-Card", "u:xxxxx@shop.example")
 		}
 	}
+}
+
+func TestSealedEntryIsOpenedForOperators(t *testing.T) {
+	t.Parallel()
+	const card, key = "4111111111111111", "app1:orders:paid:50"
+	d := remembers(t)
+	b := newBench(t, withHistory(d), func(o *api.Options) {
+		for _, role := range []auth.Role{auth.Read, auth.Operate} {
+			o.Clients = append(o.Clients, auth.Client{Name: role.String(), Token: "token-of-" + role.String(), Role: role})
+		}
+		o.Clients = append(o.Clients, auth.Client{Name: "admin", Token: "token-of-admin", Role: auth.Admin})
+		o.Routes.Prefix("app1:orders").Seal = seal.PerAudience
+	})
+	b.as("token-of-admin").do("POST", "/v1/notices", `{"key":"`+key+`","delay":"1h","url":"https://u:`+card+`@shop.example/","audience":"m17",`+
+		`"body":{"card":"`+card+`"},"headers":{"X-Card":"`+card+`"}}`).is(201)
+	full := sealedRow(t, b.engine, key)
+	bare := full
+	bare.BodyKept, bare.Notice = false, &notice.Notice{Key: "app1:orders:paid:51", Route: full.Route, Made: full.Made, Due: full.Due}
+	if _, err := d.Write(t.Context(), []history.Row{full, bare}); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{"/v1/history?outcome=cancelled", "/v1/search?q=" + key} {
+		got := b.as("token-of-read").do("GET", target, "").is(200).says(`"sealed":true`)
+		testkit.CheckSecrets(t, []string{card, full.Sealed}, got.raw)
+		got = b.as("token-of-operate").do("GET", target, "").is(200).says(`"sealed":true`, `"body":{"card":"`+card+`"}`, "X-Card")
+		testkit.CheckSecrets(t, []string{full.Sealed}, got.raw)
+	}
+	unsized := func(got answer) answer {
+		if strings.Contains(got.raw, "body_size") {
+			t.Errorf("a size: %s", got.raw)
+		}
+		return got
+	}
+	unsized(b.as("token-of-read").do("GET", "/v1/history?key="+key, "").is(200))
+	b.as("token-of-operate").do("GET", "/v1/history?key="+key, "").is(200).says(`"body_size":27`, `"body_kept":true`, "u:xxxxx@shop.example")
+	unsized(b.as("token-of-operate").do("GET", "/v1/history?key=app1:orders:paid:51", "").is(200).says(`"sealed":true`, `"body_kept":false`))
+
+	gone := full
+	gone.Notice = &notice.Notice{Key: "app1:orders:paid:52", Route: full.Route, Made: full.Made, Due: full.Due}
+	if _, err := d.Write(t.Context(), []history.Row{gone}); err != nil {
+		t.Fatal(err)
+	}
+	b.as("token-of-operate").do("GET", "/v1/notices/app1:orders:paid:52", "").is(200).says(`"sealed":true`)
+
+	b.as("token-of-admin").do("DELETE", "/v1/subjects/audience:m17", "").is(200)
+	got := unsized(b.as("token-of-admin").do("GET", "/v1/history?key="+key, "").is(200).says(`"sealed":true`, `"forgotten_at":"20`))
+	testkit.CheckSecrets(t, []string{card, full.Sealed}, got.raw)
 }
 
 func TestCallsThatSealedRoutesDoNotSupport(t *testing.T) {

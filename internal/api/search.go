@@ -187,7 +187,7 @@ func (a *api) searched(r *http.Request, at site, got *search.Answer) *SearchAnsw
 	}
 
 	for i := range got.Past.Rows {
-		out.History.Items = append(out.History.Items, a.ending(&got.Past.Rows[i]))
+		out.History.Items = append(out.History.Items, a.ending(r.Context(), at, &got.Past.Rows[i]))
 	}
 
 	if got.Past.Err != nil {

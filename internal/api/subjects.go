@@ -7,8 +7,11 @@ import (
 	"net/http"
 	"strings"
 
+	"go.uber.org/zap"
+
 	"notifier/internal/audit"
 	"notifier/internal/codec"
+	"notifier/internal/history"
 	"notifier/internal/jobs"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
@@ -103,6 +106,16 @@ func (a *api) forgetSubject(w http.ResponseWriter, r *http.Request, at site) err
 		return problem(http.StatusConflict, "the keys are deleted, and the pending notices are not cancelled yet: %v. Repeat the call", full)
 	}
 
+	if errors.Is(err, jobs.ErrHistoryElsewhere) {
+		return problem(http.StatusConflict, "%v", err)
+	}
+
+	if errors.Is(err, jobs.ErrHistoryKeeps) {
+		a.log.Warn("cannot delete the keys of a forgotten subject in the history", zap.String("subject", string(of)), zap.Error(err))
+		return problem(http.StatusServiceUnavailable, "the keys are deleted in Redis, but not in the history, whose database does not answer; "+
+			"its entries can still be read, and the pending notices are not cancelled yet. Repeat the call").with("Retry-After", "5")
+	}
+
 	if errors.Is(err, wire.ErrUnconfirmed) {
 		return problem(http.StatusServiceUnavailable, "the keys are deleted, but that is not confirmed as NOTIFIER_DURABILITY requires; "+
 			"repeat the call").as(unconfirmed).with("Retry-After", "1")
@@ -134,6 +147,13 @@ func (a *api) liftSubject(w http.ResponseWriter, r *http.Request, at site) error
 	changed, err := a.forgetter.LiftSubject(r.Context(), of)
 	if changed || err != nil {
 		a.operated(r, at, audit.Entry{Action: audit.ForgetLift, Prefix: prefix, Detail: string(of)}, err)
+	}
+
+	switch {
+	case errors.Is(err, jobs.ErrHistoryElsewhere):
+		return problem(http.StatusConflict, "%v", err)
+	case errors.Is(err, history.ErrUnavailable):
+		return a.historyProblem(err)
 	}
 
 	if err != nil {

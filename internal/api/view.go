@@ -135,24 +135,30 @@ func writeRaw(w http.ResponseWriter, status int, contentType string, data []byte
 
 // wholeFor is whole with the key of the notice that a parked one waits for, if it is in the caller's scope.
 func (a *api) wholeFor(ctx context.Context, at site, f *store.Found) codec.Notice {
-	opened := *f
-	if !at.sealed {
-		opened = a.opened(ctx, at.caller, f)
-	}
-
-	if f.Sealed != "" && opened.Sealed == "" {
-		at.call.opened = append(at.call.opened, f.Key)
-	}
-
+	opened := a.openedAt(ctx, at, f)
 	v := waitsFor(a.whole(&opened, a.scheduledBy(ctx, at.caller, f.Notice)), at.caller, f)
 	v.Sealed, v.ForgottenAt = f.Sealed != "", codec.Stamp(opened.Forgotten)
 	return v
 }
 
+// openedAt is opened for a call, which the audit then names. Some calls show sealed notices as they are.
+func (a *api) openedAt(ctx context.Context, at site, f *store.Found) store.Found {
+	if at.sealed {
+		return *f
+	}
+
+	x := a.opened(ctx, at.caller, f)
+	if x.Notice != f.Notice {
+		at.call.opened = append(at.call.opened, f.Key)
+	}
+
+	return x
+}
+
 // opened returns a notice opened, if it is sealed and the caller may read it.
 func (a *api) opened(ctx context.Context, c caller, f *store.Found) store.Found {
 	x := *f
-	if x.Notice != nil && x.Sealed != "" && a.opener != nil && c.Role.Includes(auth.Operate) {
+	if a.opener != nil && c.Role.Includes(auth.Operate) {
 		a.opener.Open(ctx, &x)
 	}
 

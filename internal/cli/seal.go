@@ -11,6 +11,7 @@ import (
 
 	"notifier/internal/config"
 	"notifier/internal/fleet"
+	"notifier/internal/history"
 	"notifier/internal/jobs"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
@@ -33,7 +34,8 @@ encrypts them. The history, append-only files and backups of before keep the cle
 
 --rewrap encrypts the keys of sealed notices again, with the first of NOTIFIER_SEAL_KEYS, so that the
 other service keys can be removed. The notices themselves do not change, and delivery
-continues. The command connects to Redis and reads the environment of serve.
+continues. The command connects to Redis, and with NOTIFIER_HISTORY_URL to the history. It reads
+the environment of serve.
 
 It is refused while a running instance does not have the first service key, and stops if such
 an instance starts. It may be killed at any time; run it again. --dry-run counts the keys under
@@ -126,6 +128,41 @@ func (a *command) rewrap(ctx context.Context, cfg *config.Config, r vault.Rewrap
 		a.complain("seal: without --dry-run: %v", err)
 	}
 
+	db, err := historyWithKeys(ctx, cfg)
+	if err != nil {
+		return err
+	}
+
+	if db != nil {
+		defer func() { _ = db.Close() }() // nothing is pending
+		r.Table = db
+	}
+
+	return a.runRewrap(ctx, cfg, r)
+}
+
+// historyWithKeys returns the history of a configuration if it has keys of sealed notices; nil = it does not.
+func historyWithKeys(ctx context.Context, cfg *config.Config) (*history.DB, error) {
+	if len(cfg.History.URL) == 0 {
+		return nil, nil
+	}
+
+	db, err := history.Open(history.Options{URL: string(cfg.History.URL)})
+	if err != nil {
+		return nil, err
+	}
+
+	has, err := db.HasKeys(ctx)
+	if has {
+		return db, nil
+	}
+
+	_ = db.Close() // nothing is pending
+	return nil, err
+}
+
+// runRewrap runs r, and prints the progress and the result.
+func (a *command) runRewrap(ctx context.Context, cfg *config.Config, r vault.Rewrapper) error {
 	total, err := r.Total(ctx)
 	if err != nil {
 		return err
@@ -207,6 +244,10 @@ func (a *command) sayWrapped(with *seal.ServiceKeys, dry bool, done vault.Rewrap
 		}
 
 		a.say("  %s under %s%s\n", notice.Count(done.Under[name], "key"), clean(name), note)
+	}
+
+	if done.InTable > 0 {
+		a.say("  %s of them in the history\n", notice.Count(done.InTable, "key"))
 	}
 
 	if done.Unreadable > 0 {

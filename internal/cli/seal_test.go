@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"notifier/internal/fleet"
+	"notifier/internal/history"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/seal"
@@ -64,6 +68,51 @@ func TestSealCommandRewraps(t *testing.T) {
 	d.env = append(d.env, "NOTIFIER_SEAL_KEYS=")
 	_, errs = d.run(2, "seal", "--rewrap")
 	contains(t, errs, "NOTIFIER_SEAL_KEYS is not set")
+}
+
+func TestSealCommandRewrapsTheHistory(t *testing.T) {
+	t.Parallel()
+	d, srv := withSealed(t, 2)
+	url := "sqlite://" + t.TempDir() + "/history.db"
+	d.env = append(d.env, "NOTIFIER_HISTORY_URL="+url)
+	out, _ := d.run(0, "seal", "--rewrap", "--dry-run") // no instance has created the history yet
+	contains(t, out, "4 keys under old")
+
+	db, err := history.Open(history.Options{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	fields, err := srv.Client().HGetAll(t.Context(), keys.Space{Namespace: srv.Namespace(), Shards: 1}.Seals(0)).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []history.Row
+	for id := range fields {
+		if seal.IsKeyID(id) {
+			text := "s1c:" + id + ":" + strings.Repeat("A", 60)
+			rows = append(rows, history.Row{Outcome: notice.EndDelivered, Number: 1, Ended: time.Now(), BodySize: -1, BodyKept: true,
+				Notice: &notice.Notice{Key: "app1:m:t:" + id, Made: 1, Due: time.Now(), Content: notice.Content{Sealed: text}}})
+		}
+	}
+	db.KeepKeys(func(context.Context, int, []string) (map[string]string, error) { return fields, nil })
+	if _, err := db.Write(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	had := len(fields) // the fields of subjects are copied too here, as digest keys
+	if _, err := db.ForgetKeys(t.Context(), seal.AudienceSubject("z"), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+
+	out, _ = d.run(0, "seal", "--rewrap")
+	contains(t, out, fmt.Sprint(4+had, " keys encrypted with new"), fmt.Sprint(4+had, " keys under new"),
+		fmt.Sprint(had, " keys of them in the history"), "no key needs old any more")
+	under, err := vault.CountIn(t.Context(), db)
+	if err != nil || len(under) != 1 || under["new"] != had {
+		t.Errorf("%v, %v", under, err)
+	}
+	out, _ = d.run(0, "seal", "--rewrap", "--json")
+	contains(t, out, `"rewrapped": 0`, fmt.Sprintf(`"in_history": %d`, had))
 }
 
 func TestSealCommandIsRefusedWhileAnInstanceLacksTheKey(t *testing.T) {

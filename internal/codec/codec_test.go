@@ -42,7 +42,7 @@ func TestAppendWritesEachForm(t *testing.T) {
 		`{"key":"a:b:c:d","id":"msg_1","ending":2,"route":"r","host":"h","outcome":"dead","due":` + stampText + `,"created_at":` + stampText + `,"ended_at":` + stampText +
 			`,"attempts_made":3,` + contentText + `,"attempts":[` + attemptText + `],"body_size":7,"body_sha256":"ff","body_kept":false,"unreadable":["retry"]}`: &Ending{Key: "a:b:c:d", ID: "msg_1",
 			Ending: 2, Route: "r", Host: "h", Outcome: notice.EndDead, Due: Stamp(at), CreatedAt: Stamp(at), EndedAt: Stamp(at), AttemptsMade: 3,
-			Content: full, Attempts: attempts, BodySize: 7, BodySHA256: "ff", Unreadable: []string{"retry"}},
+			Content: full, Attempts: attempts, BodySize: new(7), BodySHA256: "ff", Unreadable: []string{"retry"}},
 		`{"key":"a:b:c:d","id":"msg_1","state":"dead","created_at":` + stampText + `,"attempts_made":0,"attempts":[],"masked":true,"body_kept":false,"on_duplicate":"replace"}`: &Snapshot{Key: "a:b:c:d",
 			ID: "msg_1", State: notice.Dead, CreatedAt: Stamp(at), Masked: true, BodyKept: &no, OnDuplicate: "replace"},
 		`{"key":"a:b:c:d","delay":"15s","due":` + stampText + `,"body_text":"x","retry":["1s"]}`: &Request{Key: "a:b:c:d", Delay: &Delay{Span: 15 * time.Second}, Due: Due(at), BodyText: new("x"), Retry: Steps{time.Second}},

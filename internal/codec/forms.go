@@ -110,10 +110,13 @@ type Ending struct {
 	AttemptsMade int           `json:"attempts_made"`
 	Content
 	Attempts   Attempts `json:"attempts" doc:"The last 20 attempts."`
-	BodySize   int      `json:"body_size" doc:"In bytes."`
+	BodySize   *int     `json:"body_size,omitempty" doc:"In bytes. Absent if the notice is sealed and the caller may not read it."`
 	BodySHA256 string   `json:"body_sha256,omitempty" doc:"In hex, if the history hashes bodies."`
 	BodyKept   bool     `json:"body_kept" doc:"Whether the entry has the whole body."`
-	Unreadable []string `json:"unreadable,omitempty" doc:"Columns of the database row that cannot be read, because another program has changed them. A replay skips such an entry."`
+	Sealed     bool     `json:"sealed,omitempty" doc:"The notice is sealed. The roles operate and admin get the body, headers and answers, other callers do not."`
+	// ForgottenAt is when the subject of a sealed notice was forgotten.
+	ForgottenAt Stamp    `json:"forgotten_at,omitzero" doc:"When the subject of the sealed notice was forgotten. Its body, headers and answers cannot be read any more."`
+	Unreadable  []string `json:"unreadable,omitempty" doc:"Columns of the database row that cannot be read, because another program has changed them. A replay skips such an entry."`
 	Payload
 }
 

@@ -39,8 +39,6 @@ func (rr *routeReader) seal(c *Config) {
 		rr.bad("SEAL", raw.Seal, "needs "+Prefix+"SEAL_KEYS, such as 2026-11=<32 random bytes in base64>")
 	case rt.Adopt:
 		rr.bad("SEAL", raw.Seal, "cannot be combined with ADOPT, because the value of a plain timer is clear text"+anyway)
-	case len(c.History.URL) > 0:
-		rr.bad("SEAL", raw.Seal, "is not supported yet with "+Prefix+"HISTORY_URL, because the history would have clear text"+anyway)
 	case rt.OnDeadBody > 0:
 		rr.bad("SEAL", raw.Seal, "is not supported yet with ON_DEAD_BODY=include, because the hook's notice could not have the body"+anyway)
 	}

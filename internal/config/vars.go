@@ -315,7 +315,7 @@ var texts = map[string]string{
 		"one when the receiver answers again.",
 	"ROUTE_<NAME>_MAXLEN": "The approximate number of entries to which a stream is trimmed; 0 = never trimmed.",
 	"ROUTE_<NAME>_SEAL": "Encrypts bodies, headers, credentials in urls, and answers in Redis, with a key for each `route`, `audience` or " +
-		"`id` (the business id). Needs SEAL_KEYS. Not yet with a history or ADOPT. See [security.md](security.md#sealed-notices).",
+		"`id` (the business id). Needs SEAL_KEYS. Not yet with ADOPT. See [security.md](security.md#sealed-notices).",
 	"ROUTE_<NAME>_SEAL_ENTRIES": "Of sealed notices in a list, stream or log: `sealed` entries have the encrypted text, which consumers " +
 		"open with `POST /v1/open`; `open` entries have the content in clear text.",
 	"ROUTE_<NAME>_ADOPT": "Whether plain `SET key payload EX n` timers under the prefix are adopted as notices. Needs RETENTION of at least " +

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"notifier/internal/fleet"
+	"notifier/internal/history"
 	"notifier/internal/notice"
 	"notifier/internal/seal"
 	"notifier/internal/vault"
@@ -89,6 +90,7 @@ func (r *run) sealed(ctx context.Context) {
 		return
 	}
 
+	r.addHistoryKeys(ctx, under)
 	if len(under) == 0 {
 		return
 	}
@@ -115,4 +117,26 @@ func (r *run) sealed(ctx context.Context) {
 	}
 
 	r.add(f)
+}
+
+// addHistoryKeys adds the keys in the history. The check of the history reports its errors.
+func (r *run) addHistoryKeys(ctx context.Context, under map[string]int) {
+	if len(r.cfg.History.URL) == 0 {
+		return
+	}
+
+	db, err := history.Open(history.Options{URL: string(r.cfg.History.URL)})
+	if err != nil {
+		return
+	}
+
+	defer func() { _ = db.Close() }() // nothing is pending
+	if has, err := db.HasKeys(ctx); !has || err != nil {
+		return
+	}
+
+	list, _ := vault.CountIn(ctx, db)
+	for name, n := range list {
+		under[name] += n
+	}
 }

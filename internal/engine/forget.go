@@ -27,7 +27,12 @@ func (e *Engine) ForgetSubject(ctx context.Context, of seal.Subject, client stri
 		return f, err
 	}
 
-	late, deleted := err, time.Now()
+	late := err
+	if err := e.forgetInHistory(ctx, of, f.At); err != nil {
+		return f, err
+	}
+
+	deleted := time.Now()
 	if f.Job, err = e.cancelSubject(ctx, of, client, f.At); err != nil {
 		return f, fmt.Errorf("the keys are deleted, but the pending notices are not being cancelled: %w", err)
 	}
@@ -45,13 +50,30 @@ func (e *Engine) ForgetSubject(ctx context.Context, of seal.Subject, client stri
 	return f, cmp.Or(err, late)
 }
 
-// forgets returns wire.ErrMoved during a migration, because each side has keys then.
+// forgetInHistory deletes the keys of a subject that was forgotten in Redis at a time.
+func (e *Engine) forgetInHistory(ctx context.Context, of seal.Subject, at time.Time) error {
+	if e.o.History.DB == nil {
+		return nil
+	}
+
+	if _, err := e.o.History.DB.ForgetKeys(ctx, of, at); err != nil {
+		return fmt.Errorf("%w: %w", jobs.ErrHistoryKeeps, err)
+	}
+
+	return nil
+}
+
+// forgets returns wire.ErrMoved during a migration, because each side has keys then. It returns jobs.ErrHistoryElsewhere if only other
+// instances have the history.
 func (e *Engine) forgets(ctx context.Context) error {
 	if err := e.known(ctx); err != nil {
 		return err
 	}
 	if err := e.store.Whole(); err != nil {
 		return fmt.Errorf("forget: %w", err)
+	}
+	if e.o.History.DB == nil && e.store.Layout.HandsOver() {
+		return jobs.ErrHistoryElsewhere
 	}
 
 	return nil
@@ -105,5 +127,15 @@ func (e *Engine) LiftSubject(ctx context.Context, of seal.Subject) (bool, error)
 	if err := e.forgets(ctx); err != nil {
 		return false, err
 	}
-	return e.vault.Lift(ctx, of)
+
+	inHistory := false
+	if e.o.History.DB != nil { // first, because it stores no keys of new notices before
+		var err error
+		if inHistory, err = e.o.History.DB.LiftSubject(ctx, of); err != nil {
+			return false, err
+		}
+	}
+
+	marked, err := e.vault.Lift(ctx, of)
+	return marked || inHistory, err
 }

@@ -112,7 +112,7 @@ func (e *Engine) newDriver() *jobs.Replayer {
 		return nil
 	}
 	return jobs.NewReplayer(jobs.ReplayerOptions{Journal: e.o.History.DB, Sender: jobs.ReplayStore{Store: e.store}, Routes: e.o.Routes,
-		Space: e.store.Space(), Observer: e.o.Metrics, Tracer: e.o.Tracer, Logger: e.o.Logger})
+		Sealing: e.keyring(), Space: e.store.Space(), Observer: e.o.Metrics, Tracer: e.o.Tracer, Logger: e.o.Logger})
 }
 
 // driveReplays drives replays until ctx ends.

@@ -140,6 +140,14 @@ func (e *Engine) resendRow(ctx context.Context, row *history.Row) (store.Change,
 		return store.Change{}, err
 	}
 
+	result, err := e.keyring().Ready(ctx, e.store.Space().Shard(n.Key), []*notice.Notice{n})
+	if err != nil {
+		return store.Change{}, err
+	}
+	if result[0] != "" {
+		return store.Change{}, jobs.RefuseRow(row, result[0])
+	}
+
 	// The due time becomes the position in the notice's sequence. Only a dead letter that holds back its successors keeps it.
 	if r := e.o.Routes.Match(n.Key); row.Outcome != notice.EndDead || r == nil || r.Order != route.OrderBlock {
 		n.Due = e.Now()

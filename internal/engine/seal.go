@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/fleet"
+	"notifier/internal/jobs"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/seal"
@@ -21,20 +22,28 @@ func (e *Engine) newVault() *vault.Vault {
 	v := vault.New(e.o.SealKeys, e.store.Wire())
 	v.KeyAge = cmp.Or(e.o.KeyAge, vault.KeyAge)
 	v.Follow(e.peersSealKeys, e.o.Logger)
+	if d := e.o.History.DB; d != nil {
+		d.KeepKeys(v.Keys)
+		v.Consult(d)
+	}
+
 	return v
 }
 
 // Open opens a sealed notice for a caller who may read it. A notice that this instance cannot open stays sealed,
 // and if its subject was forgotten, f says so.
 func (e *Engine) Open(ctx context.Context, f *store.Found) {
-	if f.Notice == nil || f.Sealed == "" {
+	if f.Notice == nil || f.Sealed == "" && !slices.ContainsFunc(f.Attempts, func(a notice.Attempt) bool { return a.Sealed != "" }) {
 		return
 	}
 
 	n, shard := *f.Notice, e.store.Space().Shard(f.Key)
-	content, err := e.vault.Open(ctx, shard, f.Key, &n.Content)
+	var err error
+	if n.Sealed != "" { // else the history has only the answers
+		n.Content, err = e.vault.Open(ctx, shard, f.Key, &f.Content)
+	}
+
 	if err == nil {
-		n.Content = content
 		n.Attempts, err = e.vault.OpenAnswers(ctx, shard, f.Notice)
 	}
 
@@ -59,6 +68,10 @@ func (e *Engine) OpenText(ctx context.Context, key, sealed string) (notice.Conte
 	ctx, cancel := e.bounded(ctx)
 	defer cancel()
 	return e.vault.OpenText(ctx, e.store.Space().Shard(key), key, sealed)
+}
+
+func (e *Engine) keyring() jobs.Keyring {
+	return jobs.Keyring{Vault: e.vault, DB: e.o.History.DB, Routes: e.o.Routes}
 }
 
 // withAddress returns a notice with another address.

@@ -55,8 +55,9 @@ type DB struct {
 
 	cleaning cleaning
 
-	owner atomic.Pointer[func(context.Context) (Owner, error)] // nil = the owner is not checked
-	mine  atomic.Pointer[Owner]                                // the last answer of owner
+	owner    atomic.Pointer[func(context.Context) (Owner, error)] // nil = the owner is not checked
+	mine     atomic.Pointer[Owner]                                // the last answer of owner
+	sealKeys atomic.Pointer[KeySource]                            // nil = no keys of sealed rows are stored
 	// follow is nil if an owner whose data are lost stays the owner.
 	follow atomic.Pointer[following]
 
@@ -208,7 +209,7 @@ func (d *DB) ping(ctx context.Context) error {
 }
 
 // Newest returns the version of the schema that this program writes.
-const Newest = 9
+const Newest = 10
 
 // Version returns the version of the schema in the database; zero = none yet. It changes nothing.
 func (d *DB) Version(ctx context.Context) (int64, error) {
@@ -235,7 +236,7 @@ func (d *DB) Version(ctx context.Context) (int64, error) {
 // wrap names the failed operation, and adds ErrUnavailable if the database is unreachable. No driver's error
 // contains the password.
 func (d *DB) wrap(op string, err error) error {
-	if err == nil || errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) {
+	if err == nil || errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) || errors.Is(err, ErrNoKeys) {
 		return err
 	}
 

@@ -30,6 +30,12 @@
 // A crash of Redis that loses its last second of writes may undo the outcome of a notice that has a row already. The
 // notice is then delivered and finalized again, and gets a second row, because the time of the entry differs.
 //
+// # Sealed notices
+//
+// The row of a sealed notice has its sealed texts and no clear text. The table history_seals has their data keys, wrapped with a
+// service key, because Redis may lose its keys. The transaction that writes a row stores the key with it. [DB.ForgetKeys] deletes the
+// keys of a subject, and no later row brings them again.
+//
 // # The database
 //
 // Packages history/postgres and history/sqlite have the drivers and the migrations; a program imports those that it needs.

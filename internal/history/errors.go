@@ -17,6 +17,8 @@ var (
 	ErrSlow = errors.New("the history took too long to search")
 	// ErrBusy means that the maximum number of text searches is running.
 	ErrBusy = errors.New("the history runs enough searches for text")
+	// ErrNoKeys means that Redis did not return the data keys of sealed rows, which were not written.
+	ErrNoKeys = errors.New("cannot read the keys of sealed notices in Redis")
 	// ErrReplayKnown means that a replay with this id exists.
 	ErrReplayKnown = errors.New("there is a replay of this id")
 	// errUnowned means that the history has no entry yet, and so belongs to no service.

@@ -34,7 +34,7 @@ type Query struct {
 	Reason   notice.Reason
 	// Since and Until bound the time of the entry; Until is exclusive.
 	Since, Until time.Time
-	// Text is searched in bodies and answers, ignoring case. It needs Since.
+	// Text is searched in bodies and answers, ignoring case. It needs Since, and leaves sealed rows out.
 	Text   string
 	Limit  int
 	Cursor string
@@ -216,6 +216,9 @@ func (c *conditions) outcomes(all []notice.Ending) {
 	}
 }
 
+// unsealed leaves sealed rows out, so that a search does not match sealed texts by chance.
+const unsealed = "body_size >= 0 AND "
+
 func (c *conditions) text(text string) {
 	if text == "" {
 		return
@@ -224,9 +227,9 @@ func (c *conditions) text(text string) {
 	word := plain(text)
 	inJSON := strings.Trim(encode(word), `"`)
 	if c.d.sqlite {
-		c.add("(instr(lower(body_text), lower("+at+")) > 0 OR instr(lower(attempts), lower("+at+")) > 0)", word, inJSON)
+		c.add(unsealed+"(instr(lower(body_text), lower("+at+")) > 0 OR instr(lower(attempts), lower("+at+")) > 0)", word, inJSON)
 	} else {
-		c.add("(strpos(lower(body_text), lower("+at+"::text)) > 0 OR strpos(lower(attempts), lower("+at+"::text)) > 0)", word, inJSON)
+		c.add(unsealed+"(strpos(lower(body_text), lower("+at+"::text)) > 0 OR strpos(lower(attempts), lower("+at+"::text)) > 0)", word, inJSON)
 	}
 }
 
@@ -377,6 +380,8 @@ func readRow(f *rowReader) Row {
 	text, body := f.optionalText(), f.optionalBytes()
 
 	switch {
+	case n.Sealed != "":
+		r.BodyKept = true
 	case text != nil:
 		n.Body, r.BodyKept = []byte(*text), true
 	case body != nil:

@@ -77,7 +77,7 @@ func TestSearchForWebhookIDUsesItsIndex(t *testing.T) {
 		write(t, d, rows[:2])
 		if !d.sqlite { // as version 6 left it
 			for _, text := range []string{"DROP INDEX history_id", "ALTER TABLE history_owner DROP COLUMN replaced_by",
-				"DROP TABLE history_hours, history_counted",
+				"DROP TABLE history_hours, history_counted, history_seals",
 				"DELETE FROM history_schema WHERE version_id >= 7"} {
 				if _, err := d.db.Exec(text); err != nil {
 					t.Fatal(err)

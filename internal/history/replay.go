@@ -132,6 +132,17 @@ func (d *DB) lastEnding() string {
 	return "CROSS JOIN LATERAL (SELECT * FROM history l WHERE " + same + ") x"
 }
 
+// hasMember returns the condition that the row x is sealed and has a member of attemptsText.
+func (d *DB) hasMember(member string) string {
+	find := "strpos"
+	if d.sqlite {
+		find = "instr"
+	}
+
+	// The first object of a row without attempts has no comma before the member.
+	return "x.body_size < 0 AND " + find + "(x.attempts, '" + member[1:] + "') > 0"
+}
+
 // chosenColumns are the columns that choosePage reads.
 var chosenColumns = []string{"ended", "ending", "ended", "id", "ending", "app", "module", "type", "name", "route", "host", "outcome",
 	"reason", "made", "url", "audience",
@@ -150,10 +161,10 @@ func (d *DB) choosePage(ctx context.Context, r *Replay, from **cursor, doubles m
 
 	rows, err := d.searches.QueryContext(ctx,
 		fmt.Sprintf(`SELECT h.ended, h.ending, x.ended, x.id, x.ending, x.app, x.module, x.type, x.name, x.route, x.host, x.outcome, x.reason,
-		x.made, x.url, x.audience, x.headers, CASE WHEN x.body_sha256 IS NOT NULL THEN 1 ELSE 0 END,
-		CASE WHEN x.body_text IS NOT NULL OR x.body IS NOT NULL OR x.body_size = 0 THEN 1 ELSE 0 END
+		x.made, x.url, x.audience, x.headers, CASE WHEN x.body_sha256 IS NOT NULL OR %s THEN 1 ELSE 0 END,
+		CASE WHEN x.body_text IS NOT NULL OR x.body IS NOT NULL OR x.body_size = 0 OR %s THEN 1 ELSE 0 END
 		FROM (SELECT ended, id, ending, app, module, type, name FROM history%s ORDER BY ended, id, ending LIMIT %d) h %s
-		ORDER BY h.ended, h.id, h.ending`, c.where(), choosePage, d.lastEnding()), c.args...)
+		ORDER BY h.ended, h.id, h.ending`, d.hasMember(sameMember), d.hasMember(sealedMember), c.where(), choosePage, d.lastEnding()), c.args...)
 	if err != nil {
 		return 0, err
 	}

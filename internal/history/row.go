@@ -25,7 +25,7 @@ type Row struct {
 	Ended   time.Time
 	Host    string // the called host; empty = none
 	// BodySize is the length of the body in bytes, BodyHash its SHA-256 if bodies are hashed. BodyKept means
-	// that Body is the body.
+	// that Body is the body. A sealed row has a negative BodySize, and BodyKept means that it has the sealed text.
 	BodySize int
 	BodyHash []byte
 	BodyKept bool
@@ -34,7 +34,15 @@ type Row struct {
 	Withheld []string
 	// Damaged are the names of unreadable columns. Such a row is never sent again.
 	Damaged []string
+	// Shard has, of a row to write, the data keys of its sealed texts.
+	Shard int
 }
+
+// sizeSealed is the BodySize of sealed rows. Their bodies have no known size.
+const sizeSealed = -1
+
+// WasSealed reports whether the notice was sealed, also if its sealed text is not stored.
+func (r *Row) WasSealed() bool { return r.BodySize < 0 }
 
 // rowOf returns the row of a finalized notice.
 func rowOf(e store.Entry, bodies Bodies) Row {
@@ -47,6 +55,11 @@ func rowOf(e store.Entry, bodies Bodies) Row {
 	if n.URL != "" {
 		r.Host = HostOf(n.URL)
 		n.URL = withoutPassword(n.URL)
+	}
+
+	if n.Sealed != "" {
+		r.keepSealed(bodies)
+		return r
 	}
 
 	r.BodySize = len(n.Body)
@@ -71,6 +84,19 @@ func rowOf(e store.Entry, bodies Bodies) Row {
 	}
 
 	return r
+}
+
+// keepSealed drops the parts of a sealed content that are not stored. It has no headers in clear text.
+func (r *Row) keepSealed(bodies Bodies) {
+	r.BodySize = sizeSealed
+	switch bodies {
+	case BodiesHash:
+		r.Sealed = ""
+	case BodiesDrop:
+		r.Sealed, r.Same = "", ""
+	default:
+		r.BodyKept = true
+	}
 }
 
 // HostOf returns the host of an address, normalized by notice.Host; empty if it has none.
@@ -117,6 +143,9 @@ func withoutPassword(address string) string {
 //	resent     number of the notice's outcomes before its last resend
 //	scheduled  the url as scheduled, and a digest of the content, if url or headers were changed since
 //	expires, first_expires, expires_after, tick  as in the record
+//	sealed_content, same  the sealed text of a content, and its digest
+//
+// An attempt has the sealed text of its answer in sealed.
 func attemptsText(n *notice.Notice) string {
 	more := ""
 	if n.Resend > 0 {
@@ -131,16 +160,44 @@ func attemptsText(n *notice.Notice) string {
 		more += `,"scheduled":` + encode(notice.AsScheduled{URL: withoutPassword(n.Scheduled.URL), Content: n.Scheduled.Content})
 	}
 
+	if n.Sealed != "" {
+		more += sealedMember + encode(n.Sealed)
+	}
+
+	if n.Same != "" {
+		more += sameMember + encode(n.Same)
+	}
+
 	switch {
 	case len(n.Attempts) == 0 && more != "":
 		return "[{" + more[1:] + "}]"
 	case len(n.Attempts) == 0:
 		return "[]"
-	case more == "":
-		return encode(n.Attempts)
 	}
 
-	return strings.TrimSuffix(encode(n.Attempts), "}]") + more + "}]"
+	return strings.TrimSuffix(attemptList(n.Attempts), "}]") + more + "}]"
+}
+
+// The members of a sealed content in attemptsText. No text in JSON has them, because its quotation marks are escaped.
+const (
+	sealedMember = `,"sealed_content":`
+	sameMember   = `,"same":`
+)
+
+// attemptList returns attempts as a JSON array, with their sealed answers.
+func attemptList(list []notice.Attempt) string {
+	if !slices.ContainsFunc(list, func(a notice.Attempt) bool { return a.Sealed != "" }) {
+		return encode(list)
+	}
+
+	texts := make([]string, len(list))
+	for i, a := range list {
+		if texts[i] = encode(a); a.Sealed != "" {
+			texts[i] = strings.TrimSuffix(texts[i], "}") + `,"sealed":` + encode(a.Sealed) + "}"
+		}
+	}
+
+	return "[" + strings.Join(texts, ",") + "]"
 }
 
 // times are the times of a notice that have no column, in Unix ms and ms.
@@ -181,6 +238,8 @@ func readAttempts(f *rowReader, n *notice.Notice) {
 	var list []struct {
 		N, Resend, Resent int
 		Scheduled         *notice.AsScheduled
+		Sealed, Same      string
+		Content           string `json:"sealed_content"`
 		times
 	}
 	readable := json.Unmarshal(text, &list) == nil
@@ -190,17 +249,22 @@ func readAttempts(f *rowReader, n *notice.Notice) {
 			n.Resend, n.Resent = r.Resend, r.Resent
 		}
 
-		n.Scheduled = r.Scheduled
+		n.Scheduled, n.Sealed, n.Same = r.Scheduled, r.Content, r.Same
 		r.set(&n.Content)
-		if last == 0 && r.N == 0 && (n.Resend > 0 || n.Scheduled != nil || r.times != times{}) { // there are no attempts
+		alone := n.Resend > 0 || n.Scheduled != nil || n.Sealed != "" || n.Same != "" || r.times != times{}
+		if last == 0 && r.N == 0 && alone { // there are no attempts
 			return
 		}
 	}
 
 	if json.Unmarshal(text, &n.Attempts) != nil {
-		n.Attempts, n.Resend, n.Resent, n.Scheduled = nil, 0, 0, nil
+		n.Attempts, n.Resend, n.Resent, n.Scheduled, n.Sealed, n.Same = nil, 0, 0, nil, "", ""
 		times{}.set(&n.Content)
 		f.damage()
+	}
+
+	for i := range min(len(n.Attempts), len(list)) {
+		n.Attempts[i].Sealed = list[i].Sealed
 	}
 }
 

@@ -301,12 +301,12 @@ func (s *Shipper) Ship(ctx context.Context, shard int) error {
 			return nil
 		}
 
-		if err := s.write(ctx, texts); err != nil {
+		if err := s.write(ctx, shard, texts); err != nil {
 			if ctx.Err() == nil {
 				s.failure.Store(&err)
 			}
 
-			s.failed(ctx, FailedDatabase, 1)
+			s.failed(ctx, failedPart(err), 1)
 			s.back(ctx, err)
 			// Another instance may reach the database although this one does not.
 			_, _ = s.o.Queue.Hold(context.WithoutCancel(ctx), shard, Holder{Token: s.token}, Confirmed{})
@@ -356,7 +356,7 @@ func (s *Shipper) read(ctx context.Context, shard int) ([]string, error) {
 	return all, nil
 }
 
-func (s *Shipper) write(ctx context.Context, texts []string) error {
+func (s *Shipper) write(ctx context.Context, shard int, texts []string) error {
 	select {
 	case s.writes <- struct{}{}:
 		defer func() { <-s.writes }()
@@ -377,12 +377,14 @@ func (s *Shipper) write(ctx context.Context, texts []string) error {
 			e.Host = s.o.Host(e.Route)
 		}
 
-		rows = append(rows, rowOf(e, s.o.Bodies))
+		r := rowOf(e, s.o.Bodies)
+		r.Shard = shard
+		rows = append(rows, r)
 	}
 
 	under, span := tracing.Step(ctx, s.o.Tracer, "history write", tracing.DBOperation.String("INSERT"), tracing.DBBatch.Int(len(rows)))
 	w, err := s.o.Writer.Write(under, rows)
-	tracing.End(span, err, FailedDatabase)
+	tracing.End(span, err, failedPart(err))
 	if err != nil {
 		return err
 	}
@@ -397,6 +399,14 @@ func (s *Shipper) write(ctx context.Context, texts []string) error {
 	}
 
 	return nil
+}
+
+// failedPart returns the kind of a failed write.
+func failedPart(err error) string {
+	if errors.Is(err, ErrNoKeys) {
+		return FailedRedis
+	}
+	return FailedDatabase
 }
 
 // back suspends writes to the database, longer after each failure.

@@ -88,7 +88,11 @@ func (d *DB) try(ctx context.Context, complete bool) error {
 		return err
 	}
 
-	return d.addHours(ctx, tx, rows)
+	if err := d.addHours(ctx, tx, rows); err != nil {
+		return err
+	}
+
+	return d.putSeal(ctx, tx, "probe", "")
 }
 
 // attachDay creates the partition of a day.

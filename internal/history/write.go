@@ -66,6 +66,7 @@ func (d *DB) Write(ctx context.Context, rows []Row) (Written, error) {
 func bareOf(r Row) Row {
 	n := *r.Notice
 	n.Body, n.Attempts, n.URL, n.Audience, n.ContentType, n.Traceparent = nil, nil, "", "", "", ""
+	n.Sealed, n.Same = "", ""
 	n.Headers, r.Withheld = nil, nil
 	for _, h := range r.Notice.Headers {
 		n.Headers, r.Withheld = append(n.Headers, notice.Header{Name: h.Name}), append(r.Withheld, h.Name)
@@ -100,6 +101,10 @@ func (d *DB) write(ctx context.Context, rows []Row) (w Written, err error) {
 	insert := d.insertPostgres
 	if d.sqlite {
 		insert = d.insertSQLite
+	}
+
+	if err := d.copyKeys(ctx, tx, rows); err != nil {
+		return w, err
 	}
 
 	if len(rows) > 0 {

@@ -34,12 +34,19 @@ type Sender interface {
 	CameSince(at time.Time) bool
 }
 
+// Sealing is the part of a Keyring that a Replayer uses.
+type Sealing interface {
+	Ready(ctx context.Context, shard int, list []*notice.Notice) ([]string, error)
+}
+
 // ReplayerOptions configures a Replayer.
 type ReplayerOptions struct {
 	Journal Journal
 	Sender  Sender
 	Routes  *route.Table
 	Space   keys.Space
+	// Sealing makes the notices of a batch ready for a shard: see [Keyring]. Nil: no notice is sealed.
+	Sealing Sealing
 	// Observer may be nil.
 	Observer Observer
 	// Tracer makes a span of each batch that is sent. Nil: there are none.
@@ -207,28 +214,73 @@ func (d *replayDrive) sendAll(ctx context.Context, shards map[int][]Item) error 
 // send sends items of one shard in calls that are bounded.
 func (d *replayDrive) send(ctx context.Context, shard int, list []Item) error {
 	for len(list) > 0 {
-		n, size := 0, 0
-		for n < len(list) && n < maxItems && (n == 0 || size < batchBytes) {
-			if list[n].Notice != nil {
-				size += len(list[n].Body)
-			}
-			n++
+		n := fitting(list)
+		if err := d.ready(ctx, shard, list[:n]); err != nil {
+			return err
 		}
 
 		answers, err := d.o.Sender.Replay(ctx, Part{Mark: d.r.Mark(), Shard: shard, NewIDs: d.r.NewIDs}, list[:n])
-		if d.o.Observer != nil {
-			for _, a := range answers {
-				if a.Result != "" {
-					d.o.Observer.Replayed(a.Result)
-				}
-			}
-		}
-
+		d.count(answers)
 		if err != nil {
 			return err
 		}
 
 		list = list[n:]
 	}
+	return nil
+}
+
+// fitting returns the number of items for one call of the script.
+func fitting(list []Item) (n int) {
+	for size := 0; n < len(list) && n < maxItems && (n == 0 || size < batchBytes); n++ {
+		if x := list[n].Notice; x != nil {
+			size += len(x.Body) + len(x.Sealed)
+		}
+	}
+	return n
+}
+
+func (d *replayDrive) count(answers []Answer) {
+	if d.o.Observer == nil {
+		return
+	}
+
+	for _, a := range answers {
+		if a.Result != "" {
+			d.o.Observer.Replayed(a.Result)
+		}
+	}
+}
+
+// ready makes items ready for a shard. It takes the notices out of those that cannot be sent.
+func (d *replayDrive) ready(ctx context.Context, shard int, items []Item) error {
+	if d.o.Sealing == nil {
+		return nil
+	}
+
+	var list []*notice.Notice
+	for i := range items {
+		if items[i].Notice != nil {
+			list = append(list, items[i].Notice)
+		}
+	}
+
+	results, err := d.o.Sealing.Ready(ctx, shard, list)
+	if err != nil {
+		return err
+	}
+
+	for i := range items {
+		if items[i].Notice == nil {
+			continue
+		}
+
+		if results[0] != "" {
+			items[i].Notice, items[i].Result = nil, results[0]
+		}
+
+		results = results[1:]
+	}
+
 	return nil
 }

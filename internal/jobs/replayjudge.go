@@ -12,21 +12,24 @@ import (
 
 // The results of items. The first four are those of the script.
 const (
-	Sent        = "sent"            // its notice was scheduled
-	Pending     = "pending"         // something waits under its key, or is worked on
-	Dead        = "dead"            // another notice's dead letter has the key
-	Cancelled   = "cancelled"       // it was cancelled since
-	Gone        = "gone"            // its row is not in the history any more
-	BodyHashed  = "body_hashed"     // NOTIFIER_HISTORY_BODIES was hash
-	BodyDropped = "body_dropped"    // it was drop, or the database refused the body
-	SecretLost  = "secret_not_kept" // a header's value or a url's password, which the history never keeps
-	Unreadable  = "unreadable"      // its record could not be read
-	NoRoute     = "no_route"        // no route covers its key today
-	Unfit       = "unfit"           // today's route does not take it: url or audience are missing, or may not be called
+	Sent         = "sent"            // its notice was scheduled
+	Pending      = "pending"         // something waits under its key, or is worked on
+	Dead         = "dead"            // another notice's dead letter has the key
+	Cancelled    = "cancelled"       // it was cancelled since
+	Gone         = "gone"            // its row is not in the history any more
+	BodyHashed   = "body_hashed"     // NOTIFIER_HISTORY_BODIES was hash
+	BodyDropped  = "body_dropped"    // it was drop, or the database refused the body
+	SecretLost   = "secret_not_kept" // a header's value or a url's password, which the history never keeps
+	KeyForgotten = "forgotten"       // the subject of its sealed content was forgotten
+	KeyLost      = "key_lost"        // neither Redis nor the history has the key of its sealed content
+	Unreadable   = "unreadable"      // its record could not be read
+	NoRoute      = "no_route"        // no route covers its key today
+	Unfit        = "unfit"           // today's route does not take it: url or audience are missing, or may not be called
 )
 
 // Results are all results of an item.
-var Results = []string{Sent, Pending, Dead, Cancelled, Gone, BodyHashed, BodyDropped, SecretLost, Unreadable, NoRoute, Unfit}
+var Results = []string{Sent, Pending, Dead, Cancelled, Gone, BodyHashed, BodyDropped, SecretLost, KeyForgotten, KeyLost, Unreadable,
+	NoRoute, Unfit}
 
 // Judge returns the current route for a row's notice and the reason why it cannot be replayed; "" =
 // it can. It uses only the fields of the row that history.DB.Choose returns.
@@ -34,7 +37,7 @@ func Judge(table *route.Table, row *history.Row) (to *route.Route, refused strin
 	switch {
 	case row.Reason == notice.ReasonUnreadable || row.Reason == notice.ReasonMissing || row.Made <= 0 || len(row.Damaged) > 0:
 		return nil, Unreadable
-	case !row.BodyKept && row.BodyHash != nil:
+	case !row.BodyKept && (row.BodyHash != nil || row.Same != ""):
 		return nil, BodyHashed
 	case !row.BodyKept:
 		return nil, BodyDropped

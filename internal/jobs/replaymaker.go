@@ -162,16 +162,18 @@ func most(counts map[string]int64) []Host {
 
 // reasons say of each result but the store's in words why something is not sent.
 var reasons = map[string]string{
-	Pending:     "something is pending under the key",
-	Dead:        "the dead letter of another notice lies under the key",
-	Cancelled:   "it was cancelled since",
-	Gone:        "the history has it no more",
-	BodyHashed:  "the history has only a hash of the body (NOTIFIER_HISTORY_BODIES=hash)",
-	BodyDropped: "the history has not kept the body (NOTIFIER_HISTORY_BODIES=drop)",
-	SecretLost:  "the history never keeps its secret header, or the password of its url",
-	Unreadable:  "its record could not be read",
-	NoRoute:     "no route covers the key today",
-	Unfit:       "today's route does not take it (url or audience)",
+	Pending:      "something is pending under the key",
+	Dead:         "the dead letter of another notice lies under the key",
+	Cancelled:    "it was cancelled since",
+	Gone:         "the history has it no more",
+	BodyHashed:   "the history has only a hash of the body (NOTIFIER_HISTORY_BODIES=hash)",
+	BodyDropped:  "the history has not kept the body (NOTIFIER_HISTORY_BODIES=drop)",
+	SecretLost:   "the history never keeps its secret header, or the password of its url",
+	KeyForgotten: "its subject was forgotten",
+	KeyLost:      "the key of its sealed content is lost",
+	Unreadable:   "its record could not be read",
+	NoRoute:      "no route covers the key today",
+	Unfit:        "today's route does not take it (url or audience)",
 }
 
 // Why describes the notices that were not sent.

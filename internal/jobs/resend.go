@@ -65,20 +65,28 @@ var (
 	bodyDropped = reason("Redis does not keep it any more, and the history does not have its body; schedule a new notice")
 	secretLost  = reason("Redis does not keep it any more, and the history keeps no secret headers or passwords of urls; " +
 		"schedule a new notice")
-	noRoute = reason("no route covers its key any more; configure one, or schedule a new notice under another key")
-	unfit   = reason("its route does not accept it any more: its url or audience is missing or not allowed; schedule a new notice")
+	forgotten = reason("its subject was forgotten, so its sealed content cannot be read any more; schedule a new notice")
+	keyLost   = reason("the key of its sealed content is lost; schedule a new notice")
+	noRoute   = reason("no route covers its key any more; configure one, or schedule a new notice under another key")
+	unfit     = reason("its route does not accept it any more: its url or audience is missing or not allowed; schedule a new notice")
 )
 
 // refusals are the reasons why a notice is not resent from the history, by the result of Judge.
 var refusals = map[string]Reason{
 	BodyHashed: bodyHashed, BodyDropped: bodyDropped, SecretLost: secretLost, Unreadable: NoRecord, NoRoute: noRoute, Unfit: unfit,
+	KeyForgotten: forgotten, KeyLost: keyLost,
+}
+
+// RefuseRow returns the Refusal of a history entry whose notice a [Keyring] has refused with a result.
+func RefuseRow(row *history.Row, result string) *Refusal {
+	return Refuse(notice.State(row.Outcome), refusals[result])
 }
 
 // FromRow returns the notice of a history entry for a resend, or a *Refusal.
 func FromRow(table *route.Table, row *history.Row) (*notice.Notice, error) {
 	to, refused := Judge(table, row)
 	if refused != "" {
-		return nil, Refuse(notice.State(row.Outcome), refusals[refused])
+		return nil, RefuseRow(row, refused)
 	}
 
 	n := *row.Notice

@@ -56,5 +56,5 @@ func (m *Metrics) Replayed(result string) {
 }
 
 // ReplayResults are the results of an item of a replay.
-var ReplayResults = []string{"sent", "pending", "dead", "cancelled", "gone", "body_hashed", "body_dropped", "secret_not_kept", "unreadable",
-	"no_route", "unfit"}
+var ReplayResults = []string{"sent", "pending", "dead", "cancelled", "gone", "body_hashed", "body_dropped", "secret_not_kept",
+	"forgotten", "key_lost", "unreadable", "no_route", "unfit"}

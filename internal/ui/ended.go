@@ -137,16 +137,20 @@ func (p *Pages) showEnded(w http.ResponseWriter, r *http.Request, v Visitor, oth
 		return otherwise
 	}
 
-	page := p.endedPage(r.Context(), last, rows, v, r.URL.Query().Has("ended"))
+	page := p.endedPage(r, last, rows, v)
 	page.FoundBy = p.foundBy(r.URL.Query())
 	return p.render(w, r, http.StatusOK, view{Title: plain(key), Section: say("Notices"), Visitor: v, Content: noticeContent(page)})
 }
 
-// endedPage is the page of one finalized notice from the history. named reports whether the
-// address names the entry.
-func (p *Pages) endedPage(ctx context.Context, last *history.Row, rows []history.Row, v Visitor, named bool) noticePage {
+// endedPage is the page of one finalized notice from the history.
+func (p *Pages) endedPage(r *http.Request, last *history.Row, rows []history.Row, v Visitor) noticePage {
+	named := r.URL.Query().Has("ended") // the address names the entry
 	f := remembered(last)
-	c := p.chronicle(ctx, &f, v)
+	if p.reveal(r.Context(), v, &f) {
+		p.noteOpened(r, v, audit.Entry{Key: f.Key})
+	}
+
+	c := p.chronicle(r.Context(), &f, v)
 	c.Changes = slices.DeleteFunc(c.Changes, func(e audit.Entry) bool { return e.At.After(f.SettledAt.Add(clockError)) })
 	page := p.noticePage(&f, c, Visitor{session: v.session})
 	page.Ended, page.Older = true, len(rows) > 0 && entryName(last) != entryName(&rows[0])
@@ -158,7 +162,10 @@ func (p *Pages) endedPage(ctx context.Context, last *history.Row, rows []history
 
 	page.Host, page.History, page.Now = last.Host, false, named
 	p.hideAnswers(&page, last)
-	page.Body.Size = last.BodySize
+	if !last.WasSealed() || !last.BodyKept {
+		page.Body.Size = last.BodySize
+	}
+
 	if !last.BodyKept {
 		page.Body.Kind = say("not kept (`NOTIFIER_HISTORY_BODIES`)")
 		if last.BodyHash != nil {

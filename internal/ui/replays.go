@@ -60,16 +60,18 @@ type resultRow struct {
 
 // resultTexts are the reasons for which a notice was not sent.
 var resultTexts = map[string]text{
-	jobs.Pending:     say("another notice is pending under the key"),
-	jobs.Dead:        say("the dead letter of another notice has the key"),
-	jobs.Cancelled:   say("cancelled since"),
-	jobs.Gone:        say("no longer in the history"),
-	jobs.BodyHashed:  say("the history has only a hash of the body"),
-	jobs.BodyDropped: say("the history did not keep the body"),
-	jobs.SecretLost:  say("needs a secret that the history does not keep"),
-	jobs.Unreadable:  say("the entry is unreadable"),
-	jobs.NoRoute:     say("no route covers the key"),
-	jobs.Unfit:       say("the route does not accept it"),
+	jobs.Pending:      say("another notice is pending under the key"),
+	jobs.Dead:         say("the dead letter of another notice has the key"),
+	jobs.Cancelled:    say("cancelled since"),
+	jobs.Gone:         say("no longer in the history"),
+	jobs.BodyHashed:   say("the history has only a hash of the body"),
+	jobs.BodyDropped:  say("the history did not keep the body"),
+	jobs.SecretLost:   say("needs a secret that the history does not keep"),
+	jobs.KeyForgotten: say("the subject was forgotten"),
+	jobs.KeyLost:      say("the key of the sealed content is lost"),
+	jobs.Unreadable:   say("the entry is unreadable"),
+	jobs.NoRoute:      say("no route covers the key"),
+	jobs.Unfit:        say("the route does not accept it"),
 }
 
 func resultRows(counts map[string]int64) (rows []resultRow) {

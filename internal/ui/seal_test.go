@@ -8,6 +8,7 @@ import (
 
 	"notifier/internal/audit"
 	"notifier/internal/auth"
+	"notifier/internal/history"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/seal"
@@ -28,6 +29,41 @@ func TestSealedNoticeIsShownToOperatorsOnly(t *testing.T) {
 	}
 	for _, role := range []auth.Role{auth.Operate, auth.Admin} {
 		s.as(ui.Visitor{Role: role}).get("/ui/notices/"+key).is(200).says(card, "X-Card")
+	}
+}
+
+func TestSealedEntryIsShownToOperatorsOnly(t *testing.T) {
+	const card, key = "4111111111111111", "app1:orders:paid:1"
+	s, a := newSite(t, func(table *route.Table) { table.Prefix("app1:orders").Seal = seal.PerAudience }), &archive{}
+	s.history = a
+	s.keep(key, notice.Content{URL: "https://shop.example/", Audience: "m17", Body: []byte(`{"card":"` + card + `"}`),
+		Headers: []notice.Header{{Name: "X-Card", Value: card}}}, time.Hour)
+	f, err := s.engine.Find(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.put(key, notice.EndCancelled, func(r *history.Row) { r.Notice, r.BodySize = f.Notice, -1 })
+	a.put("app1:orders:paid:2", notice.EndCancelled, func(r *history.Row) { r.Content, r.BodySize, r.BodyKept = notice.Content{}, -1, false })
+	for _, role := range []auth.Role{auth.Read, auth.Operate} {
+		s := s.as(ui.Visitor{Role: role})
+		page := s.get("/ui/notices/" + key + "?ended").is(200).says("From the history").saysNot("s1c:")
+		if role == auth.Read {
+			testkit.CheckSecrets(t, []string{card}, page.body)
+			page.says("sealed").saysNot("0 bytes", "-1 byte")
+		} else {
+			page.says(card, "X-Card", "27 bytes")
+		}
+		entries, err := s.engine.Audited(t.Context(), audit.Range{}, 10)
+		if want := map[auth.Role]int{auth.Read: 0, auth.Operate: 1}[role]; err != nil || len(entries) != want {
+			t.Errorf("%s: %d entries of the audit, %v; want %d", role, len(entries), err, want)
+		}
+		s.get("/ui/notices/app1:orders:paid:2").is(200).says("not kept ( NOTIFIER_HISTORY_BODIES )").saysNot("0 bytes", "-1 byte")
+		for _, path := range paths(key) {
+			page := s.get(path)
+			if page.saysNot("s1c:"); role == auth.Read {
+				testkit.CheckSecrets(t, []string{card}, page.body)
+			}
+		}
 	}
 }
 

@@ -32,7 +32,7 @@ type shownBody struct {
 	Text string
 	Type string // of its content
 	Kind text
-	Size int // in bytes
+	Size int // in bytes; negative = unknown, because the body is sealed
 	Cut  bool
 }
 
@@ -55,10 +55,10 @@ func (p *Pages) body(f *store.Found) shownBody {
 	var laid bytes.Buffer
 	switch {
 	case !f.Forgotten.IsZero():
-		out.Kind = say("forgotten on %s", p.stamp(f.Forgotten).UTC)
+		out.Kind, out.Size = say("forgotten on %s", p.stamp(f.Forgotten).UTC), -1
 		return out
 	case f.Sealed != "":
-		out.Kind = say("sealed")
+		out.Kind, out.Size = say("sealed"), -1
 		return out
 	case !ok:
 		out.Kind = say("masked")
@@ -85,12 +85,13 @@ func (p *Pages) body(f *store.Found) shownBody {
 // reveal opens a sealed notice, if the visitor may read it, and reports whether it did.
 func (p *Pages) reveal(ctx context.Context, v Visitor, f *store.Found) bool {
 	o, ok := p.o.Engine.(api.Opener)
-	if !ok || f.Notice == nil || f.Sealed == "" || !v.May(auth.Operate) {
+	if !ok || !v.May(auth.Operate) {
 		return false
 	}
 
+	before := f.Notice
 	o.Open(ctx, f)
-	return f.Sealed == ""
+	return f.Notice != before
 }
 
 // noteOpened adds to the audit that a visitor was shown the content of sealed notices: of e.Key, or of several under e.Prefix.

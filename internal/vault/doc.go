@@ -23,6 +23,8 @@
 // A mark refuses new keys of its subject in the same step in which they would be stored (sealkey.lua), and schedule.lua refuses texts
 // whose data key is deleted. So no notice that is stored after the mark is readable.
 //
+// An [Archive], the history, has data keys that Redis may have lost. They only open texts.
+//
 // All shards and instances use the same keys for a subject: the first instance that stores them in the subject's home wins. That is the
 // shard of a hash of its name. Another shard gets a key when it first needs it, from the home or, after a reshard, from an old place.
 // [Copy] copies the keys to another Redis, for a migration.

@@ -21,6 +21,8 @@ var rewrapScript = wire.NewScript("rewrap", rewrapSource, true).Anywhere().Confi
 type Rewrapper struct {
 	Keys *seal.ServiceKeys
 	Wire *wire.Client
+	// Table has more keys; nil = there is none.
+	Table Table
 	// Check is called before each write, which it refuses with an error. Nil = no check.
 	Check func(context.Context) error
 	// Rate is the highest number of keys a second that are wrapped; 0 = no limit.
@@ -40,6 +42,8 @@ type Rewrapped struct {
 	Rewrapped int `json:"rewrapped"`
 	// Under is how many keys are wrapped with each service key. Without a dry run it was counted afterwards.
 	Under counter `json:"under"`
+	// InTable is how many of the keys of Under are in Table.
+	InTable int `json:"in_history"`
 	// Unreadable is how many keys do not open with the configured service key of that name.
 	Unreadable int `json:"unreadable"`
 }
@@ -81,12 +85,32 @@ func (r *Rewrapper) Total(ctx context.Context) (total int64, err error) {
 // pass reads all keys once.
 func (r *Rewrapper) pass(ctx context.Context) error {
 	r.done.Under, r.done.Unreadable = counter{}, 0
-	return each(ctx, r.Wire, func(shard int, list []storedKey) error { return r.wrap(ctx, shard, list) })
+	r.done.InTable = 0
+	if err := each(ctx, r.Wire, func(shard int, list []storedKey) error {
+		return r.wrap(ctx, list, func(x []Replacement) (int, error) { return r.replace(ctx, shard, x) })
+	}); err != nil || r.Table == nil {
+		return err
+	}
+
+	return eachIn(ctx, r.Table, func(list []storedKey) error {
+		r.done.InTable += len(list)
+		return r.wrap(ctx, list, func(x []Replacement) (int, error) { return r.Table.ReplaceSealKeys(ctx, x) })
+	})
 }
 
-// wrap wraps some keys of a shard.
-func (r *Rewrapper) wrap(ctx context.Context, shard int, list []storedKey) error {
-	to, args := r.Keys.Names()[0], []any{}
+// replace replaces the values of keys in a shard that have not changed, and returns their number.
+func (r *Rewrapper) replace(ctx context.Context, shard int, list []Replacement) (int, error) {
+	args := make([]any, 0, 3*len(list))
+	for _, x := range list {
+		args = append(args, x.Name, x.Value, x.New)
+	}
+
+	return r.Wire.Int(ctx, rewrapScript, []string{r.Wire.Space.Seals(shard)}, args)
+}
+
+// wrap wraps some keys of one place, and replaces them there.
+func (r *Rewrapper) wrap(ctx context.Context, list []storedKey, replace func([]Replacement) (int, error)) error {
+	to, all := r.Keys.Names()[0], []Replacement{}
 	for _, k := range list {
 		r.done.Under.add(k.under)
 		if k.under == to || !slices.Contains(r.Keys.Names(), k.under) {
@@ -99,10 +123,10 @@ func (r *Rewrapper) wrap(ctx context.Context, shard int, list []storedKey) error
 			continue
 		}
 
-		args = append(args, k.field, k.value, k.value[:len(k.value)-len(k.wrapped)]+wrapped)
+		all = append(all, Replacement{Field{k.field, k.value}, k.value[:len(k.value)-len(k.wrapped)] + wrapped})
 	}
 
-	n := len(args) / 3
+	n := len(all)
 	if n > 0 && !r.DryRun {
 		if err := r.limit.WaitN(ctx, n); err != nil {
 			return err
@@ -115,7 +139,7 @@ func (r *Rewrapper) wrap(ctx context.Context, shard int, list []storedKey) error
 		}
 
 		var err error
-		if n, err = r.Wire.Int(ctx, rewrapScript, []string{r.Wire.Space.Seals(shard)}, args); err != nil {
+		if n, err = replace(all); err != nil {
 			return err
 		}
 	}

@@ -32,9 +32,10 @@ type Vault struct {
 	// KeyAge is how long a key is used after it was read. New sets it to the default, and only tests change it.
 	KeyAge time.Duration
 
-	peers  Peers // nil = there are no other instances
-	logger *zap.Logger
-	alone  atomic.Bool // no service key is common to all instances
+	archive Archive // nil = there is none
+	peers   Peers   // nil = there are no other instances
+	logger  *zap.Logger
+	alone   atomic.Bool // no service key is common to all instances
 
 	mu       sync.Mutex
 	subjects map[place]held[*pair]
@@ -226,17 +227,24 @@ func (v *Vault) dataKey(ctx context.Context, shard int, id string) (*seal.DataKe
 		return d, nil
 	}
 
-	return v.readDataKey(ctx, shard, id, false)
+	began := v.now()
+	value, _, err := v.keyValue(ctx, shard, id)
+	if err == nil && value == "" {
+		value, err = v.archived(ctx, id)
+	}
+
+	if err != nil {
+		return nil, err
+	}
+
+	return v.unwrap(shard, id, held[string]{value, began})
 }
 
-// readDataKey is dataKey with a read in Redis. seals means that the key is to seal texts.
-func (v *Vault) readDataKey(ctx context.Context, shard int, id string, seals bool) (*seal.DataKey, error) {
+// readDataKey reads a data key in Redis, which is to seal texts.
+func (v *Vault) readDataKey(ctx context.Context, shard int, id string) (*seal.DataKey, error) {
 	began := v.now()
-	value, unused, err := v.dataField(ctx, shard, id)
-	switch {
-	case err == nil && value == "":
-		value, err = v.bringKey(ctx, shard, id)
-	case err == nil && unused && seals:
+	value, unused, err := v.keyValue(ctx, shard, id)
+	if err == nil && unused {
 		err = v.using(ctx, shard, id)
 	}
 
@@ -244,6 +252,23 @@ func (v *Vault) readDataKey(ctx context.Context, shard int, id string, seals boo
 		return nil, err
 	}
 
+	return v.unwrap(shard, id, held[string]{value, began})
+}
+
+// keyValue returns the value of a data key in Redis, and whether the shard has it marked as unused; "" = no place has it.
+func (v *Vault) keyValue(ctx context.Context, shard int, id string) (value string, unused bool, err error) {
+	value, unused, err = v.dataField(ctx, shard, id)
+	if err == nil && value == "" {
+		value, err = v.bringKey(ctx, shard, id)
+		unused = false
+	}
+
+	return value, unused, err
+}
+
+// unwrap returns the data key of a value, and keeps it in memory.
+func (v *Vault) unwrap(shard int, id string, read held[string]) (*seal.DataKey, error) {
+	value := read.key
 	of, wrapped, ok := strings.Cut(value, " ")
 	if !ok {
 		return nil, noDataKey(id)
@@ -258,7 +283,7 @@ func (v *Vault) readDataKey(ctx context.Context, shard int, id string, seals boo
 		return nil, missing(err, wrapped)
 	}
 
-	keep(v, v.opened, place{shard, id}, held[*seal.DataKey]{d, began})
+	keep(v, v.opened, place{shard, id}, held[*seal.DataKey]{d, read.began})
 	return d, nil
 }
 
@@ -306,7 +331,7 @@ func (v *Vault) read(ctx context.Context, shard int, of seal.Subject, value stri
 		return nil, missing(err, parts[2])
 	}
 
-	data, err := v.readDataKey(ctx, shard, parts[0], true)
+	data, err := v.readDataKey(ctx, shard, parts[0])
 	if err != nil {
 		return nil, err
 	}

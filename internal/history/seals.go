@@ -1,0 +1,360 @@
+package history
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"notifier/internal/seal"
+	"notifier/internal/vault"
+)
+
+// Sealed rows have encrypted texts. The table history_seals has their data keys, wrapped with a service key, because Redis may
+// lose its data keys. Its names and values are the fields of the hashes in Redis: see package vault. It does not have the
+// fields of subjects, which are for new texts only.
+
+// KeySource returns the values of data keys of a shard by their ids. A key that Redis does not have is left out.
+type KeySource func(ctx context.Context, shard int, ids []string) (map[string]string, error)
+
+// KeepKeys stores the data keys of sealed rows with them. Without KeepKeys none are stored.
+func (d *DB) KeepKeys(source KeySource) { d.sealKeys.Store(&source) }
+
+// copyKeys stores the data keys of rows that the table does not have yet. It reads them in Redis within the transaction: so
+// ForgetKeys, which comes after the deletion in Redis and waits for the transaction, finds them.
+func (d *DB) copyKeys(ctx context.Context, tx *sql.Tx, rows []Row) error {
+	source := d.sealKeys.Load()
+	if source == nil {
+		return nil
+	}
+
+	for shard, ids := range keysOf(rows) {
+		names := make([]string, 0, 2*len(ids))
+		for _, id := range ids {
+			names = append(names, id, vault.Mark(id))
+		}
+
+		known, err := d.readSeals(ctx, tx, names)
+		if err != nil {
+			return err
+		}
+
+		ids = slices.DeleteFunc(ids, func(id string) bool { return known[id] != "" || known[vault.Mark(id)] != "" })
+		if len(ids) == 0 {
+			continue
+		}
+
+		values, err := (*source)(ctx, shard, ids)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrNoKeys, err)
+		}
+
+		if err := d.addKeys(ctx, tx, values); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// keysOf returns the ids of the data keys of rows by shard, sorted.
+func keysOf(rows []Row) map[int][]string {
+	all := map[int]map[string]bool{}
+	for i := range rows {
+		for _, id := range rows[i].DataKeys() {
+			if all[rows[i].Shard] == nil {
+				all[rows[i].Shard] = map[string]bool{}
+			}
+			all[rows[i].Shard][id] = true
+		}
+	}
+
+	out := map[int][]string{}
+	for shard, ids := range all {
+		out[shard] = slices.Sorted(maps.Keys(ids))
+	}
+
+	return out
+}
+
+// DataKeys returns the ids of the data keys that open the row. A text that cannot be read has none.
+func (r *Row) DataKeys() (ids []string) {
+	add := func(sealed string) {
+		if text, err := seal.ParseText(sealed); err == nil && !slices.Contains(ids, text.DataKey) {
+			ids = append(ids, text.DataKey)
+		}
+	}
+	add(r.Sealed)
+	for i := range r.Attempts {
+		add(r.Attempts[i].Sealed)
+	}
+
+	return ids
+}
+
+// addKeys stores data keys. It marks those of forgotten subjects instead.
+func (d *DB) addKeys(ctx context.Context, tx *sql.Tx, values map[string]string) error {
+	marks := make([]string, 0, len(values))
+	for _, value := range values {
+		marks = append(marks, vault.Mark(vault.SubjectOf(value)))
+	}
+
+	slices.Sort(marks)
+	forgotten, err := d.readSeals(ctx, tx, slices.Compact(marks))
+	if err != nil {
+		return err
+	}
+
+	// In the same order in all transactions, so that none waits for another in a circle.
+	for _, id := range slices.Sorted(maps.Keys(values)) {
+		name, value := id, values[id]
+		if mark := forgotten[vault.Mark(vault.SubjectOf(value))]; mark != "" {
+			name, value = vault.Mark(id), mark+" "+vault.SubjectOf(value)
+		}
+
+		if err := d.putSeal(ctx, tx, name, value); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+type executor interface {
+	ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error)
+}
+
+// putSeal stores a name that the table does not have.
+func (d *DB) putSeal(ctx context.Context, e executor, name, value string) error {
+	_, err := e.ExecContext(ctx, d.marks("INSERT INTO history_seals (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"), name, value)
+	return err
+}
+
+// readSeals returns the values of names that the table has.
+func (d *DB) readSeals(ctx context.Context, q rowsQuerier, names []string) (map[string]string, error) {
+	out := map[string]string{}
+	for some := range slices.Chunk(names, digestsAtOnce) {
+		args := make([]any, len(some))
+		for i, name := range some {
+			args[i] = name
+		}
+
+		if err := d.eachSeal(ctx, q, "WHERE name IN (?"+strings.Repeat(", ?", len(some)-1)+")", args, func(name, value string) {
+			out[name] = value
+		}); err != nil {
+			return nil, err
+		}
+	}
+
+	return out, nil
+}
+
+// eachSeal calls f with the names and values that a condition selects.
+func (d *DB) eachSeal(ctx context.Context, q rowsQuerier, where string, args []any, f func(name, value string)) error {
+	rows, err := q.QueryContext(ctx, d.marks("SELECT name, value FROM history_seals "+where), args...)
+	if err != nil {
+		return err
+	}
+
+	defer rows.Close()
+
+	for rows.Next() {
+		var name, value string
+		if err := rows.Scan(&name, &value); err != nil {
+			return err
+		}
+
+		f(name, value)
+	}
+
+	return rows.Err()
+}
+
+// SealKey returns the value of a data key; "" = the history does not have the key. It returns a *vault.ForgottenError if the
+// key was forgotten.
+func (d *DB) SealKey(ctx context.Context, id string) (string, error) {
+	values, forgotten, err := d.SealKeys(ctx, []string{id})
+	if at, ok := forgotten[id]; ok {
+		return "", &vault.ForgottenError{At: at}
+	}
+
+	return values[id], err
+}
+
+// SealKeys returns the values of data keys that the history has, and when the others were forgotten.
+func (d *DB) SealKeys(ctx context.Context, ids []string) (values map[string]string, forgotten map[string]time.Time, err error) {
+	if err := d.Begin(ctx); err != nil {
+		return nil, nil, err
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, FindTimeout)
+	defer cancel()
+
+	names := slices.Clone(ids)
+	for _, id := range ids {
+		names = append(names, vault.Mark(id))
+	}
+
+	found, err := d.readSeals(ctx, d.lookups, names)
+	if err != nil {
+		return nil, nil, d.wrap("keys", err)
+	}
+
+	values, forgotten = map[string]string{}, map[string]time.Time{}
+	for _, id := range ids {
+		if mark := found[vault.Mark(id)]; mark != "" {
+			forgotten[id] = vault.MarkedAt(mark)
+		} else if found[id] != "" {
+			values[id] = found[id]
+		}
+	}
+
+	return values, forgotten, nil
+}
+
+// ForgetKeys deletes the data keys of a subject, and marks them and the subject, so that no row brings them again. It is called
+// after they were deleted in Redis, and may be repeated. It returns the number of deleted keys.
+func (d *DB) ForgetKeys(ctx context.Context, of seal.Subject, at time.Time) (deleted int64, err error) {
+	if err := d.Begin(ctx); err != nil {
+		return 0, err
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
+	defer cancel()
+
+	mark := strconv.FormatInt(at.UnixMilli(), 10)
+	if err = d.putSeal(ctx, d.db, vault.Mark(string(of)), mark); err == nil {
+		err = d.awaitWrites(ctx)
+	}
+
+	if err == nil {
+		deleted, err = d.deleteKeys(ctx, of, mark)
+	}
+
+	if err == nil && d.sqlite {
+		err = d.clean(ctx)
+	}
+
+	return deleted, d.wrap("forget", err)
+}
+
+// awaitWrites waits for the transactions that write entries at the moment.
+func (d *DB) awaitWrites(ctx context.Context) error {
+	tx, err := d.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+
+	defer func() { _ = tx.Rollback() }() // it only waits
+	return d.lockWrites(ctx, tx)
+}
+
+// deleteKeys marks and deletes the data keys of a subject.
+func (d *DB) deleteKeys(ctx context.Context, of seal.Subject, mark string) (int64, error) {
+	tx, err := d.db.BeginTx(ctx, nil)
+	if err != nil {
+		return 0, err
+	}
+
+	defer func() { _ = tx.Rollback() }() // no effect after a commit
+
+	begin := string(of) + " "
+	length := utf8.RuneCountInString(begin)
+	if _, err := tx.ExecContext(ctx, d.marks("INSERT INTO history_seals (name, value) SELECT '"+vault.Mark("")+"' || name, "+d.text()+
+		" FROM history_seals WHERE substr(value, 1, ?) = ? ON CONFLICT (name) DO NOTHING"), mark+" "+string(of), length, begin); err != nil {
+		return 0, err
+	}
+
+	n, err := changed(tx.ExecContext(ctx, d.marks("DELETE FROM history_seals WHERE substr(value, 1, ?) = ?"), length, begin))
+	if err != nil {
+		return 0, err
+	}
+
+	return n, tx.Commit()
+}
+
+// text returns the placeholder of a text whose type the statement does not show.
+func (d *DB) text() string {
+	if d.sqlite {
+		return "?"
+	}
+	return "?::text"
+}
+
+// LiftSubject deletes the mark of a forgotten subject. The marks of its keys stay. It reports whether the subject was marked.
+func (d *DB) LiftSubject(ctx context.Context, of seal.Subject) (marked bool, err error) {
+	if err := d.Begin(ctx); err != nil {
+		return false, err
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+
+	n, err := changed(d.db.ExecContext(ctx, d.marks("DELETE FROM history_seals WHERE name = ?"), vault.Mark(string(of))))
+	return n > 0, d.wrap("lift", err)
+}
+
+// changed returns the number of rows that a statement has changed.
+func changed(res sql.Result, err error) (int64, error) {
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// SealKeyPage returns up to n fields after a name, in the order of their names.
+func (d *DB) SealKeyPage(ctx context.Context, after string, n int) ([]vault.Field, error) {
+	if err := d.Begin(ctx); err != nil {
+		return nil, err
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, FindTimeout)
+	defer cancel()
+
+	var list []vault.Field
+	err := d.eachSeal(ctx, d.lookups, "WHERE name > ? ORDER BY name LIMIT ?", []any{after, n}, func(name, value string) {
+		list = append(list, vault.Field{Name: name, Value: value})
+	})
+	return list, d.wrap("keys", err)
+}
+
+// ReplaceSealKeys replaces the values that have not changed, and returns their number.
+func (d *DB) ReplaceSealKeys(ctx context.Context, list []vault.Replacement) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+
+	tx, err := d.db.BeginTx(ctx, nil)
+	if err != nil {
+		return 0, d.wrap("rewrap", err)
+	}
+
+	defer func() { _ = tx.Rollback() }() // no effect after a commit
+
+	replaced := 0
+	for _, x := range list {
+		n, err := changed(tx.ExecContext(ctx, d.marks("UPDATE history_seals SET value = ? WHERE name = ? AND value = ?"), x.New, x.Name, x.Value))
+		if err != nil {
+			return 0, d.wrap("rewrap", err)
+		}
+
+		replaced += int(n)
+	}
+
+	return replaced, d.wrap("rewrap", tx.Commit())
+}
+
+// HasKeys reports whether the database has a table of data keys. Another version of the schema has none, or this program does not
+// know it. It changes nothing.
+func (d *DB) HasKeys(ctx context.Context) (bool, error) {
+	has, err := d.Version(ctx)
+	if err == nil && has > Newest {
+		err = ErrNewer
+	}
+
+	return has == Newest, err
+}

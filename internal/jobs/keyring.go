@@ -1,0 +1,127 @@
+package jobs
+
+import (
+	"context"
+	"time"
+
+	"notifier/internal/history"
+	"notifier/internal/notice"
+	"notifier/internal/route"
+	"notifier/internal/seal"
+	"notifier/internal/vault"
+)
+
+// Keyring makes notices from the history ready for Redis.
+type Keyring struct {
+	Vault *vault.Vault
+	DB    *history.DB
+	// Routes has the routes whose notices are sealed.
+	Routes *route.Table
+}
+
+// Ready returns the result of each notice that cannot be scheduled in a shard: KeyForgotten, KeyLost or Unfit. "" = it can. For
+// these it stores the data keys of the sealed ones in the shard, because Redis may have lost them. A notice in clear text whose
+// route seals its notices is sealed. It may be repeated.
+func (k Keyring) Ready(ctx context.Context, shard int, list []*notice.Notice) ([]string, error) {
+	out := make([]string, len(list))
+	gone, err := k.bring(ctx, shard, list)
+	for i, n := range list {
+		if err != nil {
+			return nil, err
+		}
+
+		if n.Sealed != "" {
+			out[i] = gone[keyOf(n.Sealed)]
+			continue
+		}
+
+		out[i], err = k.seal(ctx, shard, n)
+	}
+
+	return out, err
+}
+
+// keyOf returns the id of the data key of a sealed text; "" = the text cannot be read.
+func keyOf(sealed string) string {
+	text, err := seal.ParseText(sealed)
+	if err != nil {
+		return ""
+	}
+
+	return text.DataKey
+}
+
+// bring stores the data keys of sealed notices in a shard. It returns the result of each key that it cannot store.
+func (k Keyring) bring(ctx context.Context, shard int, list []*notice.Notice) (map[string]string, error) {
+	ids, gone := idsOf(list), map[string]string{"": Unreadable}
+	if len(ids) == 0 {
+		return gone, nil
+	}
+
+	values, err := k.Vault.Keys(ctx, shard, ids)
+	if err != nil {
+		return nil, err
+	}
+
+	kept, forgotten, err := k.DB.SealKeys(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+
+	for _, id := range ids {
+		switch _, marked := forgotten[id]; {
+		case marked:
+			gone[id] = KeyForgotten
+			delete(values, id)
+		case values[id] == "" && kept[id] == "":
+			gone[id] = KeyLost
+		case values[id] == "":
+			values[id] = kept[id]
+		}
+	}
+
+	var refused map[string]time.Time
+	refused, err = k.Vault.Bring(ctx, shard, values)
+	for id := range refused {
+		gone[id] = KeyForgotten
+	}
+
+	return gone, err
+}
+
+// idsOf returns the ids of the data keys of sealed notices and their answers.
+func idsOf(list []*notice.Notice) (ids []string) {
+	seen := map[string]bool{}
+	for _, n := range list {
+		row := history.Row{Notice: n}
+		for _, id := range row.DataKeys() {
+			if !seen[id] {
+				seen[id] = true
+				ids = append(ids, id)
+			}
+		}
+	}
+
+	return ids
+}
+
+// seal seals a notice in clear text, if its route seals its notices.
+func (k Keyring) seal(ctx context.Context, shard int, n *notice.Notice) (result string, err error) {
+	r := k.Routes.Prefix(n.Route)
+	if r == nil || r.Seal == "" {
+		return "", nil
+	}
+
+	of, fault := r.SealSubject(n.Audience, n.Key)
+	if fault != "" {
+		return Unfit, nil
+	}
+
+	k.Vault.Forget(shard) // the scripts do not check that Redis has the data key
+	err = k.Vault.SealNotice(ctx, shard, of, n)
+	if !vault.ForgottenAt(err).IsZero() {
+		return KeyForgotten, nil
+	}
+
+	return "", err
+}
