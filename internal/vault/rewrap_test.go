@@ -7,6 +7,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"notifier/internal/seal"
 	"notifier/internal/testkit"
@@ -22,6 +23,7 @@ func orderKey(n int) string { return fmt.Sprintf("shop:order:paid:O%d", n) }
 func filled(t *testing.T, srv *testkit.Redis) instance {
 	t.Helper()
 	i := start(t, srv, service(t, "old"), seal.PerID)
+	i.vault.KeyAge = time.Hour // its keys stay in memory, however slow the machine is
 	for n := range subjects {
 		scheduled(t, i, request(orderKey(n)))
 	}

@@ -1,8 +1,8 @@
--- Stores data keys that another place has, unless they or their subjects are forgotten.
+-- Stores data keys that another place has, unless they or their subjects are forgotten. Ends the marks of unused ones.
 -- KEYS  1 seals
 -- ARGV  for each data key: its id, and the value of its field, which begins with the subject
 -- Reply the ids of the data keys that are forgotten, each followed by the ms of its mark
--- Bound two commands for each data key
+-- Bound three commands for each data key
 local call = redis.call
 local reply = {}
 for i = 1, #ARGV, 2 do
@@ -13,6 +13,7 @@ for i = 1, #ARGV, 2 do
     reply[#reply + 1] = string.match(at, '^%d+')
   else
     call('HSETNX', KEYS[1], ARGV[i], ARGV[i + 1])
+    call('HDEL', KEYS[1], 'unused:' .. ARGV[i])
   end
 end
 return reply
