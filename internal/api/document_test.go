@@ -403,9 +403,7 @@ func (c call) made(t *testing.T, method, path string, change ...func(*api.Option
 		path = strings.Replace(c.path, "LINK", link, 1)
 	}
 	body := strings.ReplaceAll(c.body, "ID", id)
-	if strings.Contains(body, "SEALED") {
-		body = strings.Replace(body, "SEALED", b.engine.SealText("m17", "app1:jobs:t:1", notice.Content{Body: []byte("{}")}), 1)
-	}
+	body = strings.Replace(body, "SEALED", b.engine.SealText("m17", "app1:jobs:t:1", notice.Content{Body: []byte("{}")}), 1)
 	return b, b.do(method, path, body, c.header...)
 }
 
