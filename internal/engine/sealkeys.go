@@ -50,6 +50,9 @@ func (e *Engine) tendSeals(ctx context.Context) error {
 // Unused keys are deleted about once a day, by one instance: sealCleanTry is how often each one tries.
 const sealCleanEvery, sealCleanTry = 23 * time.Hour, time.Hour
 
+// sealRenewAfter is how long the data key of a route or audience seals new texts.
+const sealRenewAfter = 30 * 24 * time.Hour
+
 func (e *Engine) cleanSealKeys(ctx context.Context) error {
 	for e.o.SealKeep > 0 && pace.Wait(ctx, rand.N(sealCleanTry)+time.Minute) {
 		n, err := e.cleanSealKeysOnce(ctx)
@@ -76,7 +79,8 @@ func (e *Engine) cleanSealKeysOnce(ctx context.Context) (deleted int, err error)
 
 	// All shards may have prefixes that this instance does not know yet.
 	if err = e.store.Layout.Learn(ctx); err == nil {
-		c := vault.Cleaner{Vault: e.vault, Prefixes: e.store.Layout.Prefixes, Keep: max(e.o.SealKeep, e.store.RepeatWindow()+24*time.Hour)}
+		c := vault.Cleaner{Vault: e.vault, Prefixes: e.store.Layout.Prefixes, Renew: sealRenewAfter,
+			Keep: max(e.o.SealKeep, e.store.RepeatWindow()+24*time.Hour)}
 		deleted, err = c.Clean(ctx)
 	}
 

@@ -2,6 +2,7 @@ package seal
 
 import (
 	"errors"
+	"strings"
 
 	"notifier/internal/keys"
 )
@@ -17,6 +18,9 @@ func AudienceSubject(audience string) Subject { return Subject("audience:" + aud
 
 // IDSubject returns the subject of all notices with an order key (keys.OrderKey).
 func IDSubject(orderKey string) Subject { return Subject("id:" + orderKey) }
+
+// IsID reports whether the subject is an order key.
+func (s Subject) IsID() bool { return strings.HasPrefix(string(s), string(IDSubject(""))) }
 
 // Scope selects the subjects of a route's notices.
 type Scope string

@@ -9,6 +9,8 @@
 //	<subject>
 //	forgotten:<id  the same, and the subject: its data key was deleted
 //	of a data key>
+//	unused:<id>    Unix ms since when no record names the data key
+//	since:<id>     Unix ms since when the data key seals new texts of its route or audience
 //	lifted:        Unix ms when such a mark was ended
 //	<subject>
 //

@@ -52,6 +52,8 @@ type Cleaner struct {
 	Prefixes func() []string
 	// Keep is how long an unused key stays. It is longer than tombstones, which have digests of the subject's digest key.
 	Keep time.Duration
+	// Renew is after how long the data key of a route or audience is replaced by a new one for new texts; 0 = never.
+	Renew time.Duration
 	// AtOnce is how many ids of a shard are in memory at a time; 0 = a million, about 100 MB. More take several passes.
 	AtOnce int
 }
@@ -76,6 +78,15 @@ func (c *Cleaner) Clean(ctx context.Context) (deleted int, err error) {
 			if deleted += n; err != nil {
 				return deleted, err
 			}
+		}
+
+		now, err := c.Vault.w.Now(ctx)
+		if err == nil {
+			err = c.renew(ctx, place, now)
+		}
+
+		if err != nil {
+			return deleted, err
 		}
 	}
 

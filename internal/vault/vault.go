@@ -391,16 +391,20 @@ func noDataKey(id string) error { return fmt.Errorf("%w %s", ErrUnknownKey, id) 
 
 // newPair returns new keys of a subject.
 func (v *Vault) newPair(ctx context.Context, of seal.Subject) (pairOf, error) {
-	data, digest, with := seal.NewDataKey(), seal.NewDigestKey(), v.wrapping(ctx)
-	wrapped, err := with.WrapData(v.space(), of, data)
+	p, err := v.newData(ctx, of)
 	if err != nil {
-		return pairOf{}, err
+		return p, err
 	}
 
-	wrappedDigest, err := with.WrapDigest(v.space(), of, digest)
-	if err != nil {
-		return pairOf{}, err
-	}
+	digest := seal.NewDigestKey()
+	wrapped, err := v.wrapping(ctx).WrapDigest(v.space(), of, digest)
+	p.field = p.id + " " + digest.ID + " " + wrapped
+	return p, err
+}
 
-	return pairOf{data.ID + " " + digest.ID + " " + wrappedDigest, data.ID, string(of) + " " + wrapped}, nil
+// newData returns a new data key of a subject.
+func (v *Vault) newData(ctx context.Context, of seal.Subject) (pairOf, error) {
+	data := seal.NewDataKey()
+	wrapped, err := v.wrapping(ctx).WrapData(v.space(), of, data)
+	return pairOf{id: data.ID, wrapped: string(of) + " " + wrapped}, err
 }

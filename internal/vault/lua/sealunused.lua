@@ -12,7 +12,7 @@ for i = 1, #ARGV, 2 do
     local own = of and call('HGET', KEYS[1], of)
     if own and string.match(own, '^%S+') == id then call('HDEL', KEYS[1], of) end
     n = n + call('HDEL', KEYS[1], id)
-    call('HDEL', KEYS[1], 'unused:' .. id)
+    call('HDEL', KEYS[1], 'unused:' .. id, 'since:' .. id)
   end
 end
 return n
