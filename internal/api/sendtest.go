@@ -46,7 +46,7 @@ func (a *api) sendTest(w http.ResponseWriter, r *http.Request, at site) error {
 	switch {
 	case errors.As(err, &limit):
 		return problem(http.StatusTooManyRequests, "%v", err).with("Retry-After", strconv.Itoa(int(limit.Seconds()/time.Second)))
-	case errors.Is(err, testcall.ErrTarget):
+	case errors.Is(err, testcall.ErrTarget), errors.Is(err, testcall.ErrSealed):
 		p := problem(http.StatusConflict, "%v", err)
 		p.State = string(f.State)
 		return p

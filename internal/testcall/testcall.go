@@ -58,6 +58,9 @@ type Caller struct {
 // ErrTarget means that the notice's route makes no HTTP calls, or is no longer configured.
 var ErrTarget = errors.New("the route does not deliver over HTTP, so no test can be sent")
 
+// ErrSealed means that the content of the notice was not opened: a service key is missing, or its audience or id was forgotten.
+var ErrSealed = errors.New("the notice is sealed and does not open, so no test can be sent")
+
 // LimitError means that the client has sent too many tests of the route. Nothing was sent.
 type LimitError struct {
 	// Wait is the time until the client may send the next test.
@@ -104,7 +107,7 @@ func (r *Result) Entry(key string) audit.Entry {
 // Tests reports whether a test of a notice can be sent.
 func (s *Sender) Tests(f *store.Found) bool {
 	rt := s.route(f)
-	return rt != nil && (rt.Target.Kind == route.KindFixed || f.URL != "")
+	return rt != nil && f.Sealed == "" && (rt.Target.Kind == route.KindFixed || f.URL != "")
 }
 
 // route returns the route of a notice if it makes HTTP calls, else nil.
@@ -122,11 +125,14 @@ func (s *Sender) route(f *store.Found) *route.Route {
 }
 
 // Send sends one test to the receiver of a notice. A test that was not acknowledged is a Result, not an error. The
-// error is ErrTarget or a *LimitError.
+// error is ErrTarget, ErrSealed or a *LimitError.
 func (s *Sender) Send(ctx context.Context, c Caller, f *store.Found) (*Result, error) {
 	rt := s.route(f)
 	if rt == nil {
 		return nil, ErrTarget
+	}
+	if f.Sealed != "" {
+		return nil, ErrSealed
 	}
 
 	now := s.o.Now().UTC()

@@ -120,3 +120,16 @@ func TestTestNeedsARouteWithHTTP(t *testing.T) {
 		t.Errorf("without a Sender: %v", err)
 	}
 }
+
+// Without its key, the body of a sealed notice is missing: an empty body would be sent.
+func TestSealedNoticeIsNotSent(t *testing.T) {
+	t.Parallel()
+	shop := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a test was sent") }))
+	defer shop.Close()
+	f := noticeTo(shop.URL)
+	f.Sealed = "s1c:AAAAAAAAAAAAAAAA:x"
+	s := newSender(t, "127.0.0.1", time.Second)
+	if _, err := s.Send(t.Context(), caller, f); !errors.Is(err, testcall.ErrSealed) || s.Tests(f) {
+		t.Errorf("%v, tests %v", err, s.Tests(f))
+	}
+}

@@ -37,6 +37,8 @@ func (p *Pages) sendTest(w http.ResponseWriter, r *http.Request, v Visitor) erro
 		setRetryAfter(w, limit.Wait)
 		return failure{http.StatusTooManyRequests,
 			say("Too many tests of this route by this client. Nothing was sent. Try again in %s.", limit.Seconds())}
+	case errors.Is(err, testcall.ErrSealed):
+		return failure{http.StatusConflict, say("The notice is sealed and does not open, so no test can be sent.")}
 	case err != nil:
 		return failure{http.StatusConflict, say("The route does not deliver over HTTP, so no test can be sent.")}
 	}
