@@ -218,11 +218,10 @@ func (w *waiting) take(n int, open func(shard int) bool, room func(host string) 
 	return list, shard
 }
 
-// drop deletes all.
+// drop deletes all. It leaves the pointer n as it is, which is read without the mutex.
 func (w *waiting) drop() {
-	n := w.n
-	*w = newWaiting()
-	w.n = n
+	none := newWaiting()
+	w.byKey, w.hosts, w.ready, w.armed = none.byKey, none.hosts, none.ready, none.armed
 	w.n.Store(0)
 }
 

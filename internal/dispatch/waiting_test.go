@@ -139,3 +139,21 @@ func TestSlotOfAHostIsLeftToAWaitingFirstAttempt(t *testing.T) {
 		drain(t, d)
 	})
 }
+
+// yields reads the number of hosts without the mutex, also while a queue closes.
+func TestDropIsSafeForReadersOfTheNumber(t *testing.T) {
+	w := newWaiting()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 1000 {
+			if w.n.Load() != 0 {
+				t.Error("hosts wait")
+			}
+		}
+	}()
+	for range 100 {
+		w.drop()
+	}
+	<-done
+}
