@@ -114,6 +114,12 @@ func (s Space) Newest() []int {
 		list = append(list, len(l.former)+i)
 	}
 
+	return append(list, s.Older()...)
+}
+
+// Older returns the former places, the latest first.
+func (s Space) Older() (list []int) {
+	l := s.at()
 	for place := len(l.former) - 1; place >= 0; place-- {
 		list = append(list, place)
 	}

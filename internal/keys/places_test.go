@@ -57,4 +57,7 @@ func TestNewestPlacesAreFirst(t *testing.T) {
 	if got, want := s.Newest(), []int{3, 4, 5, 2, 1, 0}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
+	if got, want := s.Older(), []int{2, 1, 0}; !slices.Equal(got, want) {
+		t.Errorf("older %v, want %v", got, want)
+	}
 }

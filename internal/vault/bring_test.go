@@ -197,3 +197,28 @@ func TestCopyKeepsTheLaterOfForgetAndLift(t *testing.T) {
 	}
 	gone(t, opens(t.Context(), a, old), at)
 }
+
+// The first notice of an id asks its own shard only, however many shards there are.
+func TestNewIDAsksItsShardOnly(t *testing.T) {
+	srv := testkit.StartRedis(t)
+	a := startWith(t, srv, service(t, "k"), seal.PerID, 8)
+	const name = "cmdstat_hmget:calls="
+	reads := func() (n int) {
+		for line := range strings.Lines(srv.Client().Info(t.Context(), "commandstats").Val()) {
+			if text, ok := strings.CutPrefix(line, name); ok {
+				if _, err := fmt.Sscan(strings.Split(text, ",")[0], &n); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		return n
+	}
+	before := reads()
+	key := orderKey(1)
+	if err := vault.Create(t.Context(), a.vault, a.store.Space().Shard(key), seal.IDSubject(keys.OrderKey(key))); err != nil {
+		t.Fatal(err)
+	}
+	if n := reads() - before; n == 0 || n > 2 { // of the home, and of the script
+		t.Errorf("%d reads", n)
+	}
+}

@@ -368,7 +368,12 @@ func (v *Vault) create(ctx context.Context, shard int, of seal.Subject) (string,
 
 // known returns the keys of a subject that its home has, or else another place; the zero value = none has any.
 func (v *Vault) known(ctx context.Context, at int, of seal.Subject) (pairOf, error) {
-	value, place, err := v.find(ctx, string(of), append([]int{at}, v.others(at)...))
+	places := v.others(at)
+	if of.IsID() { // no other current shard has notices of it
+		places = v.w.Space.Older()
+	}
+
+	value, place, err := v.find(ctx, string(of), append([]int{at}, places...))
 	if err != nil || value == "" {
 		return pairOf{}, err
 	}
