@@ -239,6 +239,7 @@ func TestForgottenRowsAreNeitherReadNorSentAgain(t *testing.T) {
 		if r := w.over(t, planned.ID); r.State != history.ReplayDone || !maps.Equal(r.Counts, want) {
 			t.Errorf("%+v, want %v", r, want)
 		}
+		rowsOf(t, d, history.Query{}, 3) // the delivery ends after the replay
 		if n := len(x.of(planned.ID)); n != 1 {
 			t.Errorf("%d notices were sent", n)
 		}
