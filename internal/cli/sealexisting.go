@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -20,7 +21,7 @@ func (a *command) sealExisting(ctx context.Context, cfg *config.Config, s jobs.S
 	if s.Routes, err = route.NewTable(cfg.Routes); err != nil {
 		return err
 	}
-	if !sealsAny(cfg.Routes) {
+	if !slices.ContainsFunc(cfg.Routes, func(r *route.Route) bool { return r.Seal != "" }) {
 		return usage("no route of NOTIFIER_ROUTES has SEAL; this command reads the environment of serve")
 	}
 
@@ -63,15 +64,6 @@ func (a *command) sealExisting(ctx context.Context, cfg *config.Config, s jobs.S
 	}
 
 	return a.saySealed(s.DryRun, done)
-}
-
-func sealsAny(list []*route.Route) bool {
-	for _, r := range list {
-		if r.Seal != "" {
-			return true
-		}
-	}
-	return false
 }
 
 // saySealed prints the result of sealing existing notices.

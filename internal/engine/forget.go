@@ -115,7 +115,7 @@ func (e *Engine) cancelSubject(ctx context.Context, of seal.Subject, client stri
 	}
 
 	x := jobs.Job{Kind: jobs.KindCancel, Client: client, Filter: jobs.Filter{Subject: of}}
-	if key, ok := strings.CutPrefix(string(of), string(seal.IDSubject(""))); ok {
+	if key, ok := of.OrderKey(); ok {
 		x.Prefix = key[:strings.LastIndexByte(key, ':')]
 	}
 

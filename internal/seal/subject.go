@@ -19,8 +19,10 @@ func AudienceSubject(audience string) Subject { return Subject("audience:" + aud
 // IDSubject returns the subject of all notices with an order key (keys.OrderKey).
 func IDSubject(orderKey string) Subject { return Subject("id:" + orderKey) }
 
-// IsID reports whether the subject is an order key.
-func (s Subject) IsID() bool { return strings.HasPrefix(string(s), string(IDSubject(""))) }
+// OrderKey returns the order key of a subject; ok is false for a route or audience.
+func (s Subject) OrderKey() (key string, ok bool) {
+	return strings.CutPrefix(string(s), string(IDSubject("")))
+}
 
 // Scope selects the subjects of a route's notices.
 type Scope string

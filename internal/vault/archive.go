@@ -3,6 +3,7 @@ package vault
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -57,13 +58,7 @@ func eachIn(ctx context.Context, table Table, f func(list []storedKey) error) er
 // CountIn counts the keys of a table by the name of their service key. It reads all keys.
 func CountIn(ctx context.Context, table Table) (map[string]int, error) {
 	under := counter{}
-	err := eachIn(ctx, table, func(list []storedKey) error {
-		for _, k := range list {
-			under.add(k.under)
-		}
-
-		return nil
-	})
+	err := eachIn(ctx, table, under.all)
 	return under, err
 }
 
@@ -88,8 +83,12 @@ func (v *Vault) archived(ctx context.Context, id string) (string, error) {
 // Mark returns the field that marks a forgotten subject, or a deleted data key by its id.
 func Mark(name string) string { return forgotten + name }
 
-// MarkedAt returns the time of such a mark.
-func MarkedAt(mark string) time.Time { return markedAt(mark) }
+// MarkedAt returns the time of such a mark, or of another one that begins with Unix ms.
+func MarkedAt(mark string) time.Time {
+	text, _, _ := strings.Cut(mark, " ")
+	ms, _ := strconv.ParseInt(text, 10, 64) // any mark counts
+	return time.UnixMilli(ms).UTC()
+}
 
 // SubjectOf returns the subject of a data key's value.
 func SubjectOf(value string) string {

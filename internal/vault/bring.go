@@ -4,8 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -62,7 +60,10 @@ func (v *Vault) others(shard int) []int {
 // home returns the shard that decides about the keys of a subject: all shards use these. It is a hash of the subject's name. All notices of
 // an order key are in its home.
 func home(space keys.Space, of seal.Subject) int {
-	return space.Shard(strings.TrimPrefix(string(of), string(seal.IDSubject(""))))
+	if key, ok := of.OrderKey(); ok {
+		return space.Shard(key)
+	}
+	return space.Shard(string(of))
 }
 
 // bringKey returns the value of a data key's field from another place, and stores it in the shard; "" = no place has it.
@@ -108,7 +109,7 @@ func bring(ctx context.Context, w *wire.Client, shard int, values map[string]str
 			gone = map[string]time.Time{}
 		}
 
-		gone[id] = markedAt(mark)
+		gone[id] = MarkedAt(mark)
 	}
 
 	return gone, err
@@ -148,16 +149,9 @@ func (v *Vault) Keys(ctx context.Context, shard int, ids []string) (map[string]s
 // marked.
 func unmarked(got []any) (string, error) {
 	if mark, ok := got[1].(string); ok {
-		return "", &ForgottenError{markedAt(mark)}
+		return "", &ForgottenError{MarkedAt(mark)}
 	}
 
 	value, _ := got[0].(string)
 	return value, nil
-}
-
-// markedAt returns the time of a mark.
-func markedAt(mark string) time.Time {
-	text, _, _ := strings.Cut(mark, " ")
-	ms, _ := strconv.ParseInt(text, 10, 64) // any mark counts
-	return time.UnixMilli(ms).UTC()
 }

@@ -72,7 +72,7 @@ func (c *copier) marks(ctx context.Context) (err error) {
 func marked(ctx context.Context, w *wire.Client) (marks, ends map[seal.Subject]time.Time, err error) {
 	marks, ends = map[seal.Subject]time.Time{}, map[seal.Subject]time.Time{}
 	add := func(to map[seal.Subject]time.Time, of, text string) {
-		if at := markedAt(text); at.After(to[seal.Subject(of)]) {
+		if at := MarkedAt(text); at.After(to[seal.Subject(of)]) {
 			to[seal.Subject(of)] = at
 		}
 	}

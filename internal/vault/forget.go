@@ -172,24 +172,6 @@ func dataKeysOf(ctx context.Context, w *wire.Client, place int, of seal.Subject)
 	return ids, err
 }
 
-// fields calls f with each field of a place, some twice.
-func fields(ctx context.Context, w *wire.Client, place int, f func(name, value string)) error {
-	for cursor := uint64(0); ; {
-		pairs, next, err := w.Redis.HScan(ctx, w.Space.Seals(place), cursor, "", scanned).Result()
-		if err != nil {
-			return w.Fail(forgetScript.Op, err)
-		}
-
-		for i := 0; i+1 < len(pairs); i += 2 {
-			f(pairs[i], pairs[i+1])
-		}
-
-		if cursor = next; cursor == 0 {
-			return nil
-		}
-	}
-}
-
 // Lift ends the mark of a forgotten subject in all shards, so that new notices of it are sealed with new keys. The deleted keys
 // stay deleted. It reports whether the subject was marked, and may be repeated.
 func (v *Vault) Lift(ctx context.Context, of seal.Subject) (marked bool, err error) {

@@ -28,8 +28,10 @@ func (c *Cleaner) renew(ctx context.Context, place int, now time.Time) error {
 
 	subjects, marks := map[seal.Subject]string{}, map[string]string{}
 	err := fields(ctx, v.w, place, func(name, value string) {
-		if k, ok := readKey(name, value); ok && k.digest && !k.of.IsID() && home(v.w.Space, k.of) == place {
-			subjects[k.of] = value
+		if k, ok := readKey(name, value); ok && k.digest && home(v.w.Space, k.of) == place {
+			if _, id := k.of.OrderKey(); !id {
+				subjects[k.of] = value
+			}
 		}
 		if id, ok := strings.CutPrefix(name, since); ok {
 			marks[id] = value
@@ -46,7 +48,7 @@ func (c *Cleaner) renew(ctx context.Context, place int, now time.Time) error {
 		switch {
 		case !marked:
 			err = v.w.Wrapped(renewScript.Op, v.w.Redis.HSetNX(ctx, v.w.Space.Seals(place), since+id, now.UnixMilli()).Err())
-		case now.Sub(markedAt(mark)) >= c.Renew:
+		case now.Sub(MarkedAt(mark)) >= c.Renew:
 			err = v.renew(ctx, of)
 		}
 

@@ -2,6 +2,7 @@ package vault
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"notifier/internal/seal"
@@ -39,18 +40,58 @@ func readKey(field, value string) (k storedKey, ok bool) {
 // keysAtOnce is about how many keys one reply has, and how many one script call replaces at most.
 const keysAtOnce = 200
 
-// scan returns a page of the keys of a shard. Scans from cursor 0 to cursor 0 return all keys that exist throughout, some twice.
-func scan(ctx context.Context, w *wire.Client, shard int, cursor uint64) (page []storedKey, next uint64, err error) {
-	pairs, next, err := w.Redis.HScan(ctx, w.Space.Seals(shard), cursor, "", keysAtOnce).Result()
-	if err != nil {
-		return nil, 0, w.Fail("seal", err)
-	}
+// pages calls f with names and values of all fields of a place, about n fields at a time. Fields that exist throughout are among them, some
+// twice. A small hash is one page, however many fields it has.
+func pages(ctx context.Context, w *wire.Client, place int, n int64, f func(pairs []string) error) error {
+	for cursor := uint64(0); ; {
+		pairs, next, err := w.Redis.HScan(ctx, w.Space.Seals(place), cursor, "", n).Result()
+		if err != nil {
+			return w.Fail("seal", err)
+		}
+		if err := f(pairs); err != nil {
+			return err
+		}
 
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if k, ok := readKey(pairs[i], pairs[i+1]); ok {
-			page = append(page, k)
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
+}
+
+// fields calls f with each field of a place, some twice.
+func fields(ctx context.Context, w *wire.Client, place int, f func(name, value string)) error {
+	return pages(ctx, w, place, scanned, func(pairs []string) error {
+		for i := 0; i+1 < len(pairs); i += 2 {
+			f(pairs[i], pairs[i+1])
+		}
+
+		return nil
+	})
+}
+
+// each calls f with all keys of all places, at most keysAtOnce at a time.
+func each(ctx context.Context, w *wire.Client, f func(place int, list []storedKey) error) error {
+	for place := range w.Space.Places() {
+		err := pages(ctx, w, place, keysAtOnce, func(pairs []string) error {
+			var page []storedKey
+			for i := 0; i+1 < len(pairs); i += 2 {
+				if k, ok := readKey(pairs[i], pairs[i+1]); ok {
+					page = append(page, k)
+				}
+			}
+
+			for some := range slices.Chunk(page, keysAtOnce) {
+				if err := f(place, some); err != nil {
+					return err
+				}
+			}
+
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 	}
 
-	return page, next, nil
+	return nil
 }

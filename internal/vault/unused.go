@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,7 +63,7 @@ type Cleaner struct {
 func (c *Cleaner) Clean(ctx context.Context) (deleted int, err error) {
 	// Current shards first: they take the keys that they need from old places.
 	for _, place := range c.Vault.w.Space.Newest() {
-		fields, err := c.Vault.w.Redis.HLen(ctx, c.Vault.w.Space.Seals(place)).Result()
+		n, err := c.Vault.w.Redis.HLen(ctx, c.Vault.w.Space.Seals(place)).Result()
 		if err != nil {
 			return deleted, c.Vault.w.Fail(namedScript.Op, err)
 		}
@@ -72,7 +73,7 @@ func (c *Cleaner) Clean(ctx context.Context) (deleted int, err error) {
 			most = 1_000_000
 		}
 
-		passes := int(fields)/most + 1
+		passes := int(n)/most + 1
 		for pass := range passes {
 			n, err := c.pass(ctx, place, share{passes, pass})
 			if deleted += n; err != nil {
@@ -149,31 +150,40 @@ type found struct {
 func (c *Cleaner) sort(ctx context.Context, place int, now time.Time, f found) (deleted int, err error) {
 	w := c.Vault.w
 	seals := w.Space.Seals(place)
-	var old []any
+	var add, old []any
 	for id := range f.there {
 		mark, marked := f.marks[id]
 		switch {
 		case f.used[id]:
 			continue
 		case !marked:
-			if err := w.Redis.HSetNX(ctx, seals, unusedSince+id, now.UnixMilli()).Err(); err != nil {
-				return 0, w.Fail(unusedScript.Op, err)
-			}
-		case now.Sub(markedAt(mark)) >= c.Keep:
+			add = append(add, unusedSince+id, now.UnixMilli())
+		case now.Sub(MarkedAt(mark)) >= c.Keep:
 			old = append(old, id, mark)
 		}
 	}
 
+	var end []string
 	for id := range f.marks {
 		if f.used[id] || !f.there[id] {
-			if err := w.Redis.HDel(ctx, seals, unusedSince+id).Err(); err != nil {
-				return 0, w.Fail(unusedScript.Op, err)
-			}
+			end = append(end, unusedSince+id)
 		}
 	}
 
-	for ; len(old) > 0; old = old[min(2*keysAtOnce, len(old)):] {
-		n, err := w.Int(ctx, unusedScript, []string{seals}, old[:min(2*keysAtOnce, len(old))])
+	for some := range slices.Chunk(add, 2*keysAtOnce) {
+		if err := w.Redis.HSet(ctx, seals, some...).Err(); err != nil {
+			return 0, w.Fail(unusedScript.Op, err)
+		}
+	}
+
+	for some := range slices.Chunk(end, keysAtOnce) {
+		if err := w.Redis.HDel(ctx, seals, some...).Err(); err != nil {
+			return 0, w.Fail(unusedScript.Op, err)
+		}
+	}
+
+	for some := range slices.Chunk(old, 2*keysAtOnce) {
+		n, err := w.Int(ctx, unusedScript, []string{seals}, some)
 		if deleted += n; err != nil {
 			return deleted, err
 		}

@@ -102,13 +102,11 @@ func (v *Vault) SealNotice(ctx context.Context, shard int, of seal.Subject, n *n
 		if a.Response == "" {
 			continue
 		}
-
-		text, err := p.data.Seal(seal.Answer, v.space(), n.Key, []byte(a.Response))
-		if err != nil {
+		if a.Sealed, err = v.sealAnswer(p.data, n.Key, a.Response); err != nil {
 			return err
 		}
 
-		a.Response, a.Sealed = "", text.String()
+		a.Response = ""
 	}
 
 	return v.Seal(ctx, shard, of, n.Key, &n.Content)
@@ -369,7 +367,7 @@ func (v *Vault) create(ctx context.Context, shard int, of seal.Subject) (string,
 // known returns the keys of a subject that its home has, or else another place; the zero value = none has any.
 func (v *Vault) known(ctx context.Context, at int, of seal.Subject) (pairOf, error) {
 	places := v.others(at)
-	if of.IsID() { // no other current shard has notices of it
+	if _, id := of.OrderKey(); id { // no other current shard has notices of it
 		places = v.w.Space.Older()
 	}
 
