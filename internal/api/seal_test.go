@@ -36,6 +36,8 @@ func TestSealedNoticeIsOpenedForOperators(t *testing.T) {
 			b.as("token-of-"+role).do("GET", target, "").is(200).says(`"sealed":true`, `"body":{"card":"`+card+`"}`, "X-Card", "u:xxxxx@shop.example")
 		}
 	}
+	file := b.as("token-of-admin").do("GET", "/v1/search.csv?q="+key, "").is(200).says(",https://shop.example/,sealed")
+	testkit.CheckSecrets(t, []string{card}, file.raw)
 }
 
 func TestSealedEntryIsOpenedForOperators(t *testing.T) {

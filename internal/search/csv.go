@@ -225,10 +225,18 @@ func (f *file) notice(in string, x *store.Found, host string) error {
 		text = mask.Hidden
 	}
 
+	if x.Sealed != "" {
+		text = sealedCell
+	}
+
 	status, answer := "", ""
 	if n := len(x.Attempts); n > 0 {
 		last := x.Attempts[n-1]
-		if answer = content.AnswerText(last.Response); last.Status != 0 {
+		if answer = content.AnswerText(last.Response); last.Sealed != "" {
+			answer = sealedCell
+		}
+
+		if last.Status != 0 {
 			status = strconv.Itoa(last.Status)
 		}
 	}
@@ -242,6 +250,9 @@ func (f *file) notice(in string, x *store.Found, host string) error {
 	return f.write(in, x.Key, x.ID(), string(x.State), string(x.Reason), route, host, stamp(x.Due), stamp(x.SettledAt),
 		strconv.Itoa(x.AttemptsMade), status, answer, address, text)
 }
+
+// sealedCell is in place of a sealed text.
+const sealedCell = "sealed"
 
 func stamp(t time.Time) string {
 	if t.IsZero() {
