@@ -87,6 +87,55 @@ func TestSealedEntryIsOpenedForOperators(t *testing.T) {
 	testkit.CheckSecrets(t, []string{card, full.Sealed}, got.raw)
 }
 
+// The roles read and produce get the url without its query, and the answers say so. Nothing that they are shown has the query.
+func TestSealedQueryIsShownToOperatorsOnly(t *testing.T) {
+	t.Parallel()
+	const card, key, whole = "4111111111111111", "app1:orders:paid:1", `"url":"https://shop.example/paid?card=4111111111111111#there"`
+	const part = `"url":"https://shop.example/paid","url_sealed":true`
+	d := remembers(t)
+	b := newBench(t, withHistory(d), func(o *api.Options) {
+		for _, role := range []auth.Role{auth.Read, auth.Produce, auth.Operate, auth.Admin} {
+			o.Clients = append(o.Clients, auth.Client{Name: role.String(), Token: "token-of-" + role.String(), Role: role})
+		}
+		r := o.Routes.Prefix("app1:orders")
+		r.Seal, r.SealURL = seal.PerRoute, true
+	})
+	call := `{"key":"` + key + `","delay":"1h",` + whole + `}`
+	made := b.as("token-of-produce").do("POST", "/v1/notices", call).is(201).says(part)
+	batch := b.as("token-of-produce").do("POST", "/v1/notices/batch", "["+call+"]").is(200).says(part)
+	other := b.as("token-of-produce").do("POST", "/v1/notices", strings.Replace(call, card, card+"7", 1)).is(409)
+	for _, got := range []answer{made, batch, other} {
+		testkit.CheckSecrets(t, []string{card}, got.raw)
+	}
+	row := sealedRow(t, b.engine, key)
+	if _, err := d.Write(t.Context(), []history.Row{row}); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{"/v1/notices/" + key, "/v1/notices?prefix=app1", "/v1/search?q=" + key, "/v1/history?key=" + key,
+		"/v1/search.csv?q=" + key} {
+		for _, role := range []string{"read", "produce", "operate", "admin"} {
+			got := b.as("token-of-"+role).do("GET", target, "").is(200)
+			switch {
+			case strings.Contains(target, "csv"):
+				got.says(",https://shop.example/paid (query sealed),sealed")
+				testkit.CheckSecrets(t, []string{card}, got.raw)
+			case role == "read" || role == "produce":
+				got.says(part)
+				testkit.CheckSecrets(t, []string{card}, got.raw)
+			default:
+				if got.says(whole); strings.Contains(got.raw, "url_sealed") {
+					t.Errorf("%s, %s: %s", target, role, got.raw)
+				}
+			}
+		}
+	}
+	b.as("token-of-operate").do("PATCH", "/v1/notices/"+key, `{"url":"https://shop.example/other?card=`+card+`"}`).is(200).
+		says(`"url":"https://shop.example/other?card=`+card+`"`, `"scheduled_url":"https://shop.example/paid"`)
+	got := b.as("token-of-read").do("GET", "/v1/notices/"+key, "").is(200).says(`"url":"https://shop.example/other","url_sealed":true`)
+	trail := b.as("token-of-admin").do("GET", "/v1/audit", "").is(200).says("readdress")
+	testkit.CheckSecrets(t, []string{card}, got.raw, trail.raw)
+}
+
 func TestCallsThatSealedRoutesDoNotSupport(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(o *api.Options) { o.Routes.Prefix("app1:orders").Seal = seal.PerAudience })

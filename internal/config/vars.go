@@ -110,6 +110,7 @@ type routeVars struct {
 	MaxLen             string `env:"MAXLEN, default=0"`
 	Adopt              string `env:"ADOPT, default=false"`
 	Seal               string `env:"SEAL"`
+	SealURL            string `env:"SEAL_URL, default=false"`
 	SealEntries        string `env:"SEAL_ENTRIES" shown:"sealed"`
 	Order              string `env:"ORDER, default=none"`
 	OrderDead          string `env:"ORDER_DEAD, default=skip"`
@@ -316,6 +317,8 @@ var texts = map[string]string{
 	"ROUTE_<NAME>_MAXLEN": "The approximate number of entries to which a stream is trimmed; 0 = never trimmed.",
 	"ROUTE_<NAME>_SEAL": "Encrypts bodies, headers, credentials in urls, and answers in Redis, with a key for each `route`, `audience` or " +
 		"`id` (the business id). Needs SEAL_KEYS. Not yet with ADOPT. See [security.md](security.md#sealed-notices).",
+	"ROUTE_<NAME>_SEAL_URL": "Encrypts also the query and the fragment of each notice's url. Scheme, host, port and path stay " +
+		"clear text. Needs SEAL and the target notice. See [security.md](security.md#queries-of-urls).",
 	"ROUTE_<NAME>_SEAL_ENTRIES": "Of sealed notices in a list, stream or log: `sealed` entries have the encrypted text, which consumers " +
 		"open with `POST /v1/open`; `open` entries have the content in clear text.",
 	"ROUTE_<NAME>_ADOPT": "Whether plain `SET key payload EX n` timers under the prefix are adopted as notices. Needs RETENTION of at least " +

@@ -19,8 +19,9 @@ var sealRecordSource string
 
 var sealRecordScript = wire.NewScript("sealrecord", sealRecordSource, true).Confirmed()
 
-// Sealer seals the notices that were stored in clear text before their routes sealed. Instances may deliver meanwhile. It may be repeated,
-// also after a kill: it reads all notices, and changes clear ones.
+// Sealer seals the notices that were stored before their routes sealed, and the queries of those that were stored before their routes
+// sealed urls. Instances may deliver at the same time. It may be repeated, also after a kill: it reads all notices, and changes only
+// clear ones.
 type Sealer struct {
 	Store  *store.Store
 	Routes *route.Table
@@ -38,7 +39,7 @@ type Sealer struct {
 
 // SealedExisting is the result of a Sealer.
 type SealedExisting struct {
-	// Sealed is how many clear notices were sealed, or would be.
+	// Sealed is how many notices were sealed, or would be: those in clear text, and those whose urls were.
 	Sealed int `json:"sealed"`
 	// Left is how many are still clear: they were claimed, or changed at the same time. Another run seals them.
 	Left int `json:"left"`
@@ -51,6 +52,7 @@ const sealAtOnce = 100
 
 // Run seals all clear notices of routes that seal.
 func (s *Sealer) Run(ctx context.Context) (SealedExisting, error) {
+	s.Vault.SealURLs(s.Routes.SealsURL)
 	s.limit = rate.NewLimiter(rate.Inf, sealAtOnce)
 	if s.Rate > 0 {
 		s.limit.SetLimit(rate.Limit(s.Rate))
@@ -123,21 +125,17 @@ func (s *Sealer) seal(ctx context.Context, p keys.Partition, ks []string) error 
 	return s.write(ctx, p, list)
 }
 
-// sealed returns the sealed record of a clear notice; ok is false if there is nothing to write.
-func (s *Sealer) sealed(ctx context.Context, place int, f *store.Found) (x rewrite, ok bool, err error) {
-	if f.Notice == nil || f.Raw != nil || f.Sealed != "" {
-		return x, false, nil
-	}
-
+// sealed returns the sealed record of a notice that is clear, or whose url is; ok is false if there is nothing to write.
+func (s *Sealer) sealed(ctx context.Context, shard int, f *store.Found) (x rewrite, ok bool, err error) {
 	to := s.Routes.Match(f.Key)
-	if to == nil || to.Seal == "" {
+	if f.Notice == nil || f.Raw != nil || to == nil || !to.SealsMore(&f.Content) {
 		return x, false, nil
 	}
 
 	of, fault := to.SealSubject(f.Audience, f.Key)
-	n := f.Notice.ToSeal()
+	n := f.Notice
 	if fault == "" && !s.DryRun {
-		err = s.Vault.SealNotice(ctx, place, of, n)
+		n, err = sealed(ctx, s.Vault, place{shard, of}, n)
 	}
 
 	if fault != "" || !vault.ForgottenAt(err).IsZero() {

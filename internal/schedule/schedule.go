@@ -69,6 +69,8 @@ type Options struct {
 type Vault interface {
 	// Seal seals the secret part of a content with the keys of a subject. It stores them in the shard if they are new.
 	Seal(ctx context.Context, shard int, of seal.Subject, key string, c *notice.Content) error
+	// SealOtherwise is Seal with the url sealed if Seal leaves it clear, and clear if Seal seals it.
+	SealOtherwise(ctx context.Context, shard int, of seal.Subject, key string, c *notice.Content) error
 	// Forget drops the keys of a shard from memory, because Redis does not have one of them.
 	Forget(shard int)
 }
@@ -297,6 +299,17 @@ func (s *Scheduler) sealed(ctx context.Context, to *route.Route, p keys.Partitio
 	}
 
 	r.Content = *r.Clear
+	if clear := r.Clear; notice.HasQuery(clear.URL) { // an instance with another SEAL_URL may have stored the notice
+		r.Otherwise = func() *notice.Content {
+			c := *clear
+			if s.o.Vault.SealOtherwise(ctx, p.Shard, of, r.Key, &c) != nil {
+				return nil
+			}
+
+			return &c
+		}
+	}
+
 	return s.o.Vault.Seal(ctx, p.Shard, of, r.Key, &r.Content)
 }
 

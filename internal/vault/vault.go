@@ -32,8 +32,9 @@ type Vault struct {
 	// KeyAge is how long a key is used after it was read. New sets it to the default, and only tests change it.
 	KeyAge time.Duration
 
-	archive Archive // nil = there is none
-	peers   Peers   // nil = there are no other instances
+	urls    func(key string) bool // nil = no url is sealed
+	archive Archive               // nil = there is none
+	peers   Peers                 // nil = there are no other instances
 	logger  *zap.Logger
 	alone   atomic.Bool // no service key is common to all instances
 
@@ -60,6 +61,9 @@ func New(keys *seal.ServiceKeys, w *wire.Client) *Vault {
 		subjects: map[place]held[*pair]{}, opened: map[place]held[*seal.DataKey]{}}
 }
 
+// SealURLs makes Seal also seal the query and the fragment of urls, of the notices for whose keys of returns true.
+func (v *Vault) SealURLs(of func(key string) bool) { v.urls = of }
+
 // Forget drops the cached keys of a shard.
 func (v *Vault) Forget(shard int) {
 	v.mu.Lock()
@@ -68,14 +72,30 @@ func (v *Vault) Forget(shard int) {
 	drop(v.opened, shard)
 }
 
-// Seal seals the secret part of a notice's content with the keys of a subject.
+// Seal seals the secret part of a notice's content with the keys of a subject. A query that was sealed before stays sealed, whatever
+// SealURLs says, because the instances may have different settings.
 func (v *Vault) Seal(ctx context.Context, shard int, of seal.Subject, key string, c *notice.Content) error {
 	p, err := v.pair(ctx, shard, of)
 	if err != nil {
 		return err
 	}
 
-	secret := c.Secret()
+	return v.seal(p, key, c, c.URLSealed || c.ShowsQuery() && v.urls != nil && v.urls(key))
+}
+
+// SealOtherwise is Seal with the other form of the url: its query and fragment are clear if Seal seals them, and sealed if it does not.
+func (v *Vault) SealOtherwise(ctx context.Context, shard int, of seal.Subject, key string, c *notice.Content) error {
+	p, err := v.pair(ctx, shard, of)
+	if err != nil {
+		return err
+	}
+
+	return v.seal(p, key, c, v.urls == nil || !v.urls(key))
+}
+
+// seal seals a content. query says whether the query and the fragment of the url are sealed too.
+func (v *Vault) seal(p *pair, key string, c *notice.Content, query bool) error {
+	secret := c.Secret(query)
 	text, err := p.data.Seal(seal.Content, v.space(), key, secret)
 	if err != nil {
 		return err
@@ -83,7 +103,7 @@ func (v *Vault) Seal(ctx context.Context, shard int, of seal.Subject, key string
 
 	same, err := p.digest.Digest(v.space(), key, secret)
 	if err == nil {
-		c.Seal(text.String(), same)
+		c.Seal(text.String(), same, query)
 	}
 
 	return err
