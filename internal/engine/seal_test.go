@@ -197,7 +197,7 @@ func TestHookHasTheSealedContent(t *testing.T) {
 	testkit.CheckSecrets(t, []string{card}, append(everything(t, w), string(got))...)
 	var facts struct {
 		Key, Sealed string
-		Body        *string                 `json:"body_base64"`
+		Body        *string `json:"body_base64"`
 	}
 	if err := json.Unmarshal(got, &facts); err != nil || facts.Key != key(1) || facts.Body != nil {
 		t.Fatalf("%s, %v", got, err)
