@@ -30,8 +30,6 @@ func TestSealIsRefusedWhereClearTextWouldStay(t *testing.T) {
 		{"SEAL_ENTRIES=\"yes\": want sealed or open", []string{keys, "ROUTE_ORDERS_SEAL=id", "ROUTE_ORDERS_TARGET=log",
 			"ROUTE_ORDERS_SEAL_ENTRIES=yes"}},
 		{"is for the targets list, stream and log", []string{keys, "ROUTE_ORDERS_SEAL=id", "ROUTE_ORDERS_SEAL_ENTRIES=open"}},
-		{"not supported yet with ON_DEAD_BODY=include", []string{keys, "ROUTES=orders,hook", "ROUTE_HOOK_PREFIX=ops", "ROUTE_HOOK_TARGET=log",
-			"ROUTE_ORDERS_SEAL=id", "ROUTE_ORDERS_ON_DEAD=hook", "ROUTE_ORDERS_ON_DEAD_BODY=include"}},
 		{"ROUTE_ORDERS_SEAL_URL=\"true\": needs SEAL of the same route", []string{keys, "ROUTE_ORDERS_TARGET=notice",
 			"ROUTE_ORDERS_SEAL_URL=true"}},
 		{"SEAL_URL=\"1\": is for the target notice; remove it, with the target url", []string{keys, "ROUTE_ORDERS_SEAL=id",

@@ -217,9 +217,9 @@ func (d *DB) SealKeys(ctx context.Context, ids []string) (values map[string]stri
 	return values, forgotten, nil
 }
 
-// ForgetKeys deletes the data keys of a subject, and marks them and the subject, so that no row brings them again. It is called
-// after they were deleted in Redis, and may be repeated. It returns the number of deleted keys.
-func (d *DB) ForgetKeys(ctx context.Context, of seal.Subject, at time.Time) (deleted int64, err error) {
+// ForgetKeys deletes the data keys of a subject, and marks them and the subject, so that no row brings them again, and no restored
+// Redis: see [vault.Recall]. It is called after they were deleted in Redis, and may be repeated. It returns the number of deleted keys.
+func (d *DB) ForgetKeys(ctx context.Context, of seal.Subject, in vault.Forgotten) (deleted int64, err error) {
 	if err := d.Begin(ctx); err != nil {
 		return 0, err
 	}
@@ -227,13 +227,13 @@ func (d *DB) ForgetKeys(ctx context.Context, of seal.Subject, at time.Time) (del
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
 
-	mark := strconv.FormatInt(at.UnixMilli(), 10)
+	mark := strconv.FormatInt(in.At.UnixMilli(), 10)
 	if err = d.putSeal(ctx, d.db, vault.Mark(string(of)), mark); err == nil {
 		err = d.awaitWrites(ctx)
 	}
 
 	if err == nil {
-		deleted, err = d.deleteKeys(ctx, of, mark)
+		deleted, err = d.deleteKeys(ctx, of, mark, in.IDs)
 	}
 
 	if err == nil && d.sqlite {
@@ -254,8 +254,8 @@ func (d *DB) awaitWrites(ctx context.Context) error {
 	return d.lockWrites(ctx, tx)
 }
 
-// deleteKeys marks and deletes the data keys of a subject.
-func (d *DB) deleteKeys(ctx context.Context, of seal.Subject, mark string) (int64, error) {
+// deleteKeys marks and deletes the data keys of a subject. It also marks keys that Redis had and no entry has.
+func (d *DB) deleteKeys(ctx context.Context, of seal.Subject, mark string, ids []string) (int64, error) {
 	tx, err := d.db.BeginTx(ctx, nil)
 	if err != nil {
 		return 0, err
@@ -268,6 +268,12 @@ func (d *DB) deleteKeys(ctx context.Context, of seal.Subject, mark string) (int6
 	if _, err := tx.ExecContext(ctx, d.marks("INSERT INTO history_seals (name, value) SELECT '"+vault.Mark("")+"' || name, "+d.text()+
 		" FROM history_seals WHERE substr(value, 1, ?) = ? ON CONFLICT (name) DO NOTHING"), mark+" "+string(of), length, begin); err != nil {
 		return 0, err
+	}
+
+	for _, id := range ids {
+		if err := d.putSeal(ctx, tx, vault.Mark(id), mark+" "+string(of)); err != nil {
+			return 0, err
+		}
 	}
 
 	n, err := changed(tx.ExecContext(ctx, d.marks("DELETE FROM history_seals WHERE substr(value, 1, ?) = ?"), length, begin))
@@ -307,8 +313,38 @@ func changed(res sql.Result, err error) (int64, error) {
 	return res.RowsAffected()
 }
 
+// The names of all marks are between these two.
+const firstMark, lastMark = "forgotten:", "forgotten;"
+
+// MarksState implements [vault.Marks].
+func (d *DB) MarksState(ctx context.Context) (state string, err error) {
+	if err := d.Begin(ctx); err != nil {
+		return "", err
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, FindTimeout)
+	defer cancel()
+
+	// A later mark has a later time, and one less means that a subject was lifted.
+	var n int64
+	var latest sql.NullString
+	row := d.lookups.QueryRowContext(ctx, d.marks("SELECT count(*), max(value) FROM history_seals WHERE name > ? AND name < ?"),
+		firstMark, lastMark)
+	err = row.Scan(&n, &latest)
+	return strconv.FormatInt(n, 10) + " " + latest.String, d.wrap("keys", err)
+}
+
+// MarkPage implements [vault.Marks].
+func (d *DB) MarkPage(ctx context.Context, after string, n int) ([]vault.Field, error) {
+	return d.sealPage(ctx, "WHERE name > ? AND name < ? ORDER BY name LIMIT ?", max(after, firstMark), lastMark, n)
+}
+
 // SealKeyPage returns up to n fields after a name, in the order of their names.
 func (d *DB) SealKeyPage(ctx context.Context, after string, n int) ([]vault.Field, error) {
+	return d.sealPage(ctx, "WHERE name > ? ORDER BY name LIMIT ?", after, n)
+}
+
+func (d *DB) sealPage(ctx context.Context, where string, args ...any) (list []vault.Field, err error) {
 	if err := d.Begin(ctx); err != nil {
 		return nil, err
 	}
@@ -316,8 +352,7 @@ func (d *DB) SealKeyPage(ctx context.Context, after string, n int) ([]vault.Fiel
 	ctx, cancel := context.WithTimeout(ctx, FindTimeout)
 	defer cancel()
 
-	var list []vault.Field
-	err := d.eachSeal(ctx, d.lookups, "WHERE name > ? ORDER BY name LIMIT ?", []any{after, n}, func(name, value string) {
+	err = d.eachSeal(ctx, d.lookups, where, args, func(name, value string) {
 		list = append(list, vault.Field{Name: name, Value: value})
 	})
 	return list, d.wrap("keys", err)

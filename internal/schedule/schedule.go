@@ -1,22 +1,3 @@
-// Package schedule accepts notices (delayed callbacks). It finds the route of each, its configuration by key prefix,
-// validates the notice, and stores it in Redis. Concurrent calls share round trips to a node, one server of Redis:
-//
-//	Schedule ─┐
-//	Schedule ─┼─▶ one batch per node ─▶ script calls ─▶ one round trip
-//	Schedule ─┘
-//
-// Schedule sends a notice at once if fewer than two round trips to its node are in flight. Later notices for the node
-// are then sent together. [Scheduler.Many] sends its notices separately. A slow node delays only calls with notices for
-// it.
-//
-// # Guarantees
-//
-// If Created is true in a reply, the notice was stored. After an error that wraps wire.ErrUnavailable, it may be stored
-// or not. The caller may repeat the call: that normally creates no second notice, except with the option
-// [store.Replace]. Requests for one key keep their order within one call of Many.
-//
-// If a caller's context ends before its notice is sent, the notice is dropped. If it ends later, the notice may be
-// stored. The end of one caller's context does not end a round trip that other callers share.
 package schedule
 
 import (
@@ -32,7 +13,6 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/pace"
 	"notifier/internal/route"
-	"notifier/internal/seal"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -63,16 +43,6 @@ type Options struct {
 	Vault Vault
 	// Now is Redis's clock, with which due times are compared. Nil means time.Now.
 	Now func() time.Time
-}
-
-// Vault seals contents. *[vault.Vault] is one.
-type Vault interface {
-	// Seal seals the secret part of a content with the keys of a subject. It stores them in the shard if they are new.
-	Seal(ctx context.Context, shard int, of seal.Subject, key string, c *notice.Content) error
-	// SealOtherwise is Seal with the url sealed if Seal leaves it clear, and clear if Seal seals it.
-	SealOtherwise(ctx context.Context, shard int, of seal.Subject, key string, c *notice.Content) error
-	// Forget drops the keys of a shard from memory, because Redis does not have one of them.
-	Forget(shard int)
 }
 
 // Hints receives the keys of due notices. Hint returns false if it has no room.
@@ -282,37 +252,6 @@ func (s *Scheduler) Schedule(ctx context.Context, req store.Request) (store.Repl
 	return s.one(ctx, p, req)
 }
 
-// sealed seals the content of a request, if the route has a seal.
-func (s *Scheduler) sealed(ctx context.Context, to *route.Route, p keys.Partition, r *store.Request) error {
-	if to.Seal == "" {
-		return nil
-	}
-
-	of, fault := to.SealSubject(r.Audience, r.Key)
-	if fault != "" {
-		return fmt.Errorf("%w: audience %s", notice.ErrInvalid, fault)
-	}
-
-	if r.Clear == nil {
-		clear := r.Content
-		r.Clear = &clear
-	}
-
-	r.Content = *r.Clear
-	if clear := r.Clear; notice.HasQuery(clear.URL) { // an instance with another SEAL_URL may have stored the notice
-		r.Otherwise = func() *notice.Content {
-			c := *clear
-			if s.o.Vault.SealOtherwise(ctx, p.Shard, of, r.Key, &c) != nil {
-				return nil
-			}
-
-			return &c
-		}
-	}
-
-	return s.o.Vault.Seal(ctx, p.Shard, of, r.Key, &r.Content)
-}
-
 // one stores one notice.
 func (s *Scheduler) one(ctx context.Context, p keys.Partition, req store.Request) (store.Reply, error) {
 	reply := make(chan store.Reply, 1)
@@ -382,6 +321,15 @@ func (s *Scheduler) many(ctx context.Context, reqs []store.Request) []store.Repl
 	defer cancel()
 	defer context.AfterFunc(s.life, cancel)()
 	nodes := map[string]parts{}
+	add := func(p keys.Partition, i int) {
+		node := s.o.Store.Node(ctx, p)
+		if nodes[node] == nil {
+			nodes[node] = parts{}
+		}
+
+		nodes[node][p] = append(nodes[node][p], i)
+	}
+	var toSeal []sealing
 	for i := range reqs {
 		to, err := s.route(&reqs[i])
 		if err != nil {
@@ -390,17 +338,19 @@ func (s *Scheduler) many(ctx context.Context, reqs []store.Request) []store.Repl
 		}
 
 		p := s.o.Space.Partition(to.Prefix, reqs[i].Key)
-		if err := s.sealed(ctx, to, p, &reqs[i]); err != nil {
-			out[i].Err = err
+		if to.Seal != "" {
+			toSeal = append(toSeal, sealing{to, p, i})
 			continue
 		}
 
-		node := s.o.Store.Node(ctx, p)
-		if nodes[node] == nil {
-			nodes[node] = parts{}
-		}
+		add(p, i)
+	}
 
-		nodes[node][p] = append(nodes[node][p], i)
+	s.sealMany(ctx, toSeal, reqs, out)
+	for _, x := range toSeal {
+		if out[x.i].Err == nil {
+			add(x.at, x.i)
+		}
 	}
 
 	var wg sync.WaitGroup

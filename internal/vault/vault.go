@@ -72,6 +72,12 @@ func (v *Vault) Forget(shard int) {
 	drop(v.opened, shard)
 }
 
+func (v *Vault) forgetAll() {
+	for shard := range v.w.Space.Places() {
+		v.Forget(shard)
+	}
+}
+
 // Seal seals the secret part of a notice's content with the keys of a subject. A query that was sealed before stays sealed, whatever
 // SealURLs says, because the instances may have different settings.
 func (v *Vault) Seal(ctx context.Context, shard int, of seal.Subject, key string, c *notice.Content) error {
