@@ -226,7 +226,7 @@ func TestForgetDuringWriteLeavesNoKey(t *testing.T) {
 				_, err := other.ForgetKeys(t.Context(), subject, vault.Forgotten{At: noon})
 				forgotten <- err
 			}()
-			testkit.Until(t, "the forget waits", func() bool { return forgetWaits(t, url) })
+			testkit.Until(t, "the forget waits", func() bool { return waitsForLock(t, url, "LOCK TABLE history IN SHARE ROW%") })
 		}
 		write(t, d, rowsOf(BodiesKeep, sealedBy(t, key, 1)))
 		if err := <-forgotten; err != nil {
@@ -238,8 +238,8 @@ func TestForgetDuringWriteLeavesNoKey(t *testing.T) {
 	})
 }
 
-// forgetWaits reports whether a statement waits for the lock of the rows. SQLite does not show it.
-func forgetWaits(t *testing.T, url string) bool {
+// waitsForLock reports whether a statement of the database waits for a lock. SQLite does not show it.
+func waitsForLock(t *testing.T, url, like string) bool {
 	t.Helper()
 	if strings.HasPrefix(url, "sqlite") {
 		return true
@@ -247,7 +247,7 @@ func forgetWaits(t *testing.T, url string) bool {
 	var n int
 	d := open(t, Options{URL: url})
 	if err := d.db.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
-		AND query LIKE 'LOCK TABLE history IN SHARE ROW%'`).Scan(&n); err != nil {
+		AND query LIKE $1`, like).Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	return n > 0
