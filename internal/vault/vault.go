@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/notice"
+	"notifier/internal/recur"
 	"notifier/internal/seal"
 	"notifier/internal/wire"
 )
@@ -70,18 +71,42 @@ func (v *Vault) Forget(shard int) {
 
 // Seal seals the secret part of a notice's content with the keys of a subject.
 func (v *Vault) Seal(ctx context.Context, shard int, of seal.Subject, key string, c *notice.Content) error {
+	return v.seal(ctx, shard, of, binding{seal.Content, key}, c)
+}
+
+// SealRecurring is Seal for the content of a recurring notice with that key. All its occurrences have the text.
+func (v *Vault) SealRecurring(ctx context.Context, shard int, of seal.Subject, key string, c *notice.Content) error {
+	return v.seal(ctx, shard, of, binding{seal.Recurring, key}, c)
+}
+
+// binding is the kind of a text, and the key that it is bound to.
+type binding struct {
+	kind seal.Kind
+	key  string
+}
+
+// boundKey returns the key that a text of a notice is bound to: that of the notice or, if the text is the content of a recurring notice,
+// that of its definition.
+func boundKey(text seal.Text, key string) string {
+	if definition, _, ok := recur.ParseOccurrence(key); ok && text.Kind == seal.Recurring {
+		return definition
+	}
+	return key
+}
+
+func (v *Vault) seal(ctx context.Context, shard int, of seal.Subject, to binding, c *notice.Content) error {
 	p, err := v.pair(ctx, shard, of)
 	if err != nil {
 		return err
 	}
 
 	secret := c.Secret()
-	text, err := p.data.Seal(seal.Content, v.space(), key, secret)
+	text, err := p.data.Seal(to.kind, v.space(), to.key, secret)
 	if err != nil {
 		return err
 	}
 
-	same, err := p.digest.Digest(v.space(), key, secret)
+	same, err := p.digest.Digest(v.space(), to.key, secret)
 	if err == nil {
 		c.Seal(text.String(), same)
 	}
@@ -125,7 +150,7 @@ func (v *Vault) Open(ctx context.Context, shard int, key string, c *notice.Conte
 // OpenText opens the sealed text of a notice's content that may no longer be in Redis. An error that wraps ErrUnknownKey means that
 // the text is of another service, or that Redis has lost the key.
 func (v *Vault) OpenText(ctx context.Context, shard int, key, sealed string) (notice.Content, error) {
-	if text, err := seal.ParseText(sealed); err != nil || text.Kind != seal.Content {
+	if text, err := seal.ParseText(sealed); err != nil || !text.Kind.HasContent() {
 		return notice.Content{}, cmp.Or(err, seal.ErrFormat)
 	}
 
@@ -169,7 +194,7 @@ func (v *Vault) OpenFor(ctx context.Context, shard int, n *notice.Notice) (c not
 		return c, nil, err
 	}
 
-	secret, err := d.Open(text, v.space(), n.Key)
+	secret, err := d.Open(text, v.space(), boundKey(text, n.Key))
 	if err != nil {
 		return c, nil, err
 	}
@@ -203,7 +228,7 @@ func (v *Vault) open(ctx context.Context, shard int, key, sealed string) ([]byte
 		return nil, err
 	}
 
-	return d.Open(text, v.space(), key)
+	return d.Open(text, v.space(), boundKey(text, key))
 }
 
 // keyOf parses a sealed text, and returns its data key.
