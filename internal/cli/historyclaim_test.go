@@ -3,12 +3,16 @@ package cli
 import (
 	"context"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"notifier/internal/history"
 	"notifier/internal/keys"
+	"notifier/internal/seal"
 	"notifier/internal/store"
 	"notifier/internal/testkit"
+	"notifier/internal/vault"
 )
 
 // onRedis returns a command line with the environment of serve: a Redis on which an instance has started, and a
@@ -28,17 +32,40 @@ func onRedis(t *testing.T) (d *testCLI, srv *testkit.Redis, url string) {
 
 func TestHistorySettleCommand(t *testing.T) {
 	t.Parallel()
-	d, srv, _ := onRedis(t)
+	d, srv, url := onRedis(t)
 	out, _ := d.run(0, "history", "settle", "--dry-run")
 	contains(t, out, "0 notices checked; to settle: 0 as delivered, 0 as cancelled")
 	out, _ = d.run(0, "history", "settle", "--json")
-	contains(t, out, `"checked": 0`)
+	contains(t, out, `"checked": 0`, `"forgotten": 0`)
+
+	forgetIn(t, url, seal.AudienceSubject("m17"))
+	out, _ = d.run(0, "history", "settle", "--dry-run")
+	contains(t, out, "\n1 subject to forget again")
+	out, _ = d.run(0, "history", "settle")
+	contains(t, out, "\n1 subject forgotten again")
+	out, _ = d.run(0, "history", "settle")
+	if strings.Contains(out, "forg") {
+		t.Errorf("a second time: %s", out)
+	}
 
 	if err := srv.Client().Del(t.Context(), srv.Namespace()+":meta").Err(); err != nil {
 		t.Fatal(err)
 	}
 	_, errs := d.run(1, "history", "settle")
 	contains(t, errs, "nothing to settle")
+}
+
+// forgetIn records in a history that a subject was forgotten.
+func forgetIn(t *testing.T, url string, of seal.Subject) {
+	t.Helper()
+	db, err := history.Open(history.Options{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if _, err := db.ForgetKeys(t.Context(), of, vault.Forgotten{At: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestHistoryClaimCommand(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"notifier/internal/history"
 	"notifier/internal/keys"
+	"notifier/internal/notice"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -21,7 +22,8 @@ func (a *command) historySettle() *cobra.Command {
 		Long: `A Redis restored from a backup has notices as pending that were delivered after the
 backup. This command compares each pending notice and dead letter with the history. Notices
 that the history has as delivered are settled as delivered and not sent again. Those that it
-has as cancelled or replaced are settled as cancelled. The command connects to Redis and to
+has as cancelled or replaced are settled as cancelled. Audiences and ids that were forgotten
+after the backup are forgotten again. The command connects to Redis and to
 the database, and reads the environment of serve.
 
 Pause all routes first, and resume them afterwards. The command may be repeated.`,
@@ -104,6 +106,15 @@ func (a *command) settleHistory(ctx context.Context, env *historyEnvironment, dr
 	}
 
 	a.say("%d notices checked; %s: %d as delivered, %d as cancelled\n", done.Checked, verb, done.Delivered, done.Cancelled)
+	if done.Forgotten > 0 {
+		again := "forgotten again"
+		if dryRun {
+			again = "to forget again"
+		}
+
+		a.say("%s %s\n", notice.Count(done.Forgotten, "subject"), again)
+	}
+
 	if done.Died > 0 {
 		a.say("%d died after the backup; they stay pending and are retried\n", done.Died)
 	}

@@ -100,7 +100,7 @@ func TestSealCommandRewrapsTheHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	had := len(fields) // the fields of subjects are copied too here, as digest keys
-	if _, err := db.ForgetKeys(t.Context(), seal.AudienceSubject("z"), time.Now()); err != nil {
+	if _, err := db.ForgetKeys(t.Context(), seal.AudienceSubject("z"), vault.Forgotten{At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 

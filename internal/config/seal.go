@@ -33,14 +33,11 @@ func (rr *routeReader) seal(c *Config) {
 		return
 	}
 
-	const anyway = "; remove one of the two"
 	switch {
 	case c.SealKeys == nil && !rr.errs.Of(Prefix+"SEAL_KEYS"):
 		rr.bad("SEAL", raw.Seal, "needs "+Prefix+"SEAL_KEYS, such as 2026-11=<32 random bytes in base64>")
 	case rt.Adopt:
-		rr.bad("SEAL", raw.Seal, "cannot be combined with ADOPT, because the value of a plain timer is clear text"+anyway)
-	case rt.OnDeadBody > 0:
-		rr.bad("SEAL", raw.Seal, "is not supported yet with ON_DEAD_BODY=include, because the hook's notice could not have the body"+anyway)
+		rr.bad("SEAL", raw.Seal, "cannot be combined with ADOPT, because the value of a plain timer is clear text; remove one of the two")
 	}
 }
 

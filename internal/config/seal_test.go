@@ -30,8 +30,6 @@ func TestSealIsRefusedWhereClearTextWouldStay(t *testing.T) {
 		{"SEAL_ENTRIES=\"yes\": want sealed or open", []string{keys, "ROUTE_ORDERS_SEAL=id", "ROUTE_ORDERS_TARGET=log",
 			"ROUTE_ORDERS_SEAL_ENTRIES=yes"}},
 		{"is for the targets list, stream and log", []string{keys, "ROUTE_ORDERS_SEAL=id", "ROUTE_ORDERS_SEAL_ENTRIES=open"}},
-		{"not supported yet with ON_DEAD_BODY=include", []string{keys, "ROUTES=orders,hook", "ROUTE_HOOK_PREFIX=ops", "ROUTE_HOOK_TARGET=log",
-			"ROUTE_ORDERS_SEAL=id", "ROUTE_ORDERS_ON_DEAD=hook", "ROUTE_ORDERS_ON_DEAD_BODY=include"}},
 		{"NOTIFIER_SEAL_KEYS: (not shown) entry 1 has no valid name", []string{"SEAL_KEYS=" + hidden}},
 		{"NOTIFIER_SEAL_KEYS: (not shown) the key a has 24 bytes", []string{"SEAL_KEYS=a=" + hidden, "ROUTE_ORDERS_SEAL=id"}},
 	} {

@@ -20,6 +20,7 @@ type facts struct {
 	AttemptsMade int             `json:"attempts_made"`
 	LastAttempt  *notice.Attempt `json:"last_attempt,omitempty"`
 	BodyBase64   []byte          `json:"body_base64,omitempty"`
+	Sealed       string          `json:"sealed,omitempty"` // in place of the body
 	BodyOmitted  bool            `json:"body_omitted,omitempty"`
 }
 
@@ -40,12 +41,12 @@ func death(r *route.Route, n *notice.Notice, host string) *store.Death {
 	}
 
 	if r.OnDeadBody > 0 {
-		f.BodyBase64 = n.Body
+		f.BodyBase64, f.Sealed = n.Body, n.Sealed
 	}
 
 	text, err := json.Marshal(&f)
-	if int64(len(text)+settledAt) > r.OnDeadBody && f.BodyBase64 != nil {
-		f.BodyBase64, f.BodyOmitted = nil, true
+	if int64(len(text)+settledAt) > r.OnDeadBody && (f.BodyBase64 != nil || f.Sealed != "") {
+		f.BodyBase64, f.Sealed, f.BodyOmitted = nil, "", true
 		text, err = json.Marshal(&f)
 	}
 

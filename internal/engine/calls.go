@@ -212,6 +212,14 @@ func (e *Engine) ClientName(ctx context.Context, number int) string {
 	return e.store.Clients.Name(ctx, number)
 }
 
+// Key returns the service's key from Redis.
+func (e *Engine) Key(ctx context.Context) ([]byte, error) {
+	if err := e.known(ctx); err != nil {
+		return nil, err
+	}
+	return e.store.Layout.Key(ctx)
+}
+
 // Cancel cancels a notice.
 func (e *Engine) Cancel(ctx context.Context, key string) (store.Change, error) {
 	return e.amend(ctx, key, store.Cancel, store.When{})

@@ -345,6 +345,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 	}
 
+	e.recallForgotten(ctx)
 	defer e.join(ctx)()
 	// The loops continue during the drain.
 	loops, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -515,14 +516,6 @@ func (e *Engine) synced(ctx context.Context) error {
 	}
 
 	return e.o.Conn.Masters(ctx, one)
-}
-
-// Key returns the service's key from Redis.
-func (e *Engine) Key(ctx context.Context) ([]byte, error) {
-	if err := e.known(ctx); err != nil {
-		return nil, err
-	}
-	return e.store.Layout.Key(ctx)
 }
 
 // Now returns the time of Redis's clock, as the heartbeats have measured it. Stored times are compared with it.

@@ -8,10 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"notifier/internal/fleet"
 	"notifier/internal/jobs"
 	"notifier/internal/pace"
 	"notifier/internal/seal"
+	"notifier/internal/vault"
 	"notifier/internal/wire"
 )
 
@@ -22,13 +25,14 @@ func (e *Engine) ForgetSubject(ctx context.Context, of seal.Subject, client stri
 		return f, err
 	}
 
-	f.At, f.Keys, err = e.forgetEverywhere(ctx, of)
+	in, err := e.forgetEverywhere(ctx, of)
+	f.At, f.Keys = in.At, in.Deleted
 	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
 		return f, err
 	}
 
 	late := err
-	if err := e.forgetInHistory(ctx, of, f.At); err != nil {
+	if err := e.forgetInHistory(ctx, of, in); err != nil {
 		return f, err
 	}
 
@@ -50,13 +54,13 @@ func (e *Engine) ForgetSubject(ctx context.Context, of seal.Subject, client stri
 	return f, cmp.Or(err, late)
 }
 
-// forgetInHistory deletes the keys of a subject that was forgotten in Redis at a time.
-func (e *Engine) forgetInHistory(ctx context.Context, of seal.Subject, at time.Time) error {
+// forgetInHistory deletes the keys of a subject that was forgotten in Redis.
+func (e *Engine) forgetInHistory(ctx context.Context, of seal.Subject, in vault.Forgotten) error {
 	if e.o.History.DB == nil {
 		return nil
 	}
 
-	if _, err := e.o.History.DB.ForgetKeys(ctx, of, at); err != nil {
+	if _, err := e.o.History.DB.ForgetKeys(ctx, of, in); err != nil {
 		return fmt.Errorf("%w: %w", jobs.ErrHistoryKeeps, err)
 	}
 
@@ -80,24 +84,26 @@ func (e *Engine) forgets(ctx context.Context) error {
 }
 
 // forgetEverywhere deletes the keys of a subject in all shards, also in those that a reshard has made current meanwhile.
-func (e *Engine) forgetEverywhere(ctx context.Context, of seal.Subject) (at time.Time, keys int, err error) {
+func (e *Engine) forgetEverywhere(ctx context.Context, of seal.Subject) (done vault.Forgotten, err error) {
 	for places := 0; places != e.store.Space().Places(); {
 		places = e.store.Space().Places()
-		n, unconfirmed := 0, err
-		if at, n, err = e.vault.ForgetSubject(ctx, of); err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
-			return at, keys, err
+		was, unconfirmed := done.Deleted, err
+		done, err = e.vault.ForgetSubject(ctx, of)
+		done.Deleted += was
+		if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
+			return done, err
 		}
 
-		keys, err = keys+n, cmp.Or(err, unconfirmed)
+		err = cmp.Or(err, unconfirmed)
 		if learned := e.store.Layout.Learn(ctx); learned != nil {
-			return at, keys, learned
+			return done, learned
 		}
 		if moved := e.forgets(ctx); moved != nil { // a migration has begun
-			return at, keys, moved
+			return done, moved
 		}
 	}
 
-	return at, keys, err
+	return done, err
 }
 
 // cancelSubject returns the job that cancels the pending notices of a subject that was forgotten at a time. It starts one unless
@@ -138,4 +144,47 @@ func (e *Engine) LiftSubject(ctx context.Context, of seal.Subject) (bool, error)
 
 	marked, err := e.vault.Lift(ctx, of)
 	return marked || inHistory, err
+}
+
+const (
+	// recallEvery is how often an instance asks whether the history has forgotten subjects that Redis has not.
+	recallEvery = time.Minute
+	// recallWait is how long the start waits for the answer.
+	recallWait = 2 * time.Second
+)
+
+// recallForgotten forgets again what the history has recorded and Redis has not, because Redis was restored from a backup. It reports
+// whether it did.
+func (e *Engine) recallForgotten(ctx context.Context) bool {
+	if !e.sealed.routes || e.o.History.DB == nil {
+		return true
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, recallWait)
+	defer cancel()
+	n, err := e.vault.Recall(ctx, e.o.History.DB)
+	if n > 0 {
+		e.o.Logger.Warn("Redis had keys of forgotten subjects again, or lacked their marks; forgot the subjects again", zap.Int("subjects", n))
+	}
+
+	return err == nil
+}
+
+// keepForgotten calls recallForgotten until ctx ends, also after each reconnect.
+func (e *Engine) keepForgotten(ctx context.Context) error {
+	failed := false
+	for {
+		ok := e.recallForgotten(ctx)
+		if !ok && !failed && ctx.Err() == nil {
+			e.o.Logger.Warn("cannot compare forgotten subjects with the history, trying again each minute")
+		}
+
+		failed = !ok
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-e.sealed.again:
+		case <-time.After(recallEvery):
+		}
+	}
 }

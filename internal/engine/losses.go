@@ -247,8 +247,11 @@ func (l *losses) began() (since count, reports int) {
 // DataReplaced implements [store.Watcher].
 func (w watcher) DataReplaced(r store.Replaced) { w.losses.replaced(r) }
 
-// checkData wakes watchData.
-func (e *Engine) checkData() { wake(e.losses.again) }
+// checkData wakes watchData and keepForgotten.
+func (e *Engine) checkData() {
+	wake(e.losses.again)
+	wake(e.sealed.again)
+}
 
 func wake(c chan struct{}) {
 	select {

@@ -18,6 +18,7 @@ import (
 )
 
 func (e *Engine) newVault() *vault.Vault {
+	e.sealed.again = make(chan struct{}, 1)
 	e.sealed.routes = slices.ContainsFunc(e.o.Routes.All(), func(r *route.Route) bool { return r.Seal != "" })
 	v := vault.New(e.o.SealKeys, e.store.Wire())
 	v.KeyAge = cmp.Or(e.o.KeyAge, vault.KeyAge)

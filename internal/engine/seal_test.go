@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -172,6 +173,37 @@ func TestSealedContentIsNowhereInRedisAndTheLog(t *testing.T) {
 			}
 			testkit.CheckSecrets(t, []string{card, password}, texts...)
 		})
+	}
+}
+
+// The receiver of a hook gets the stored text, which opens with the key of the dead letter.
+func TestHookHasTheSealedContent(t *testing.T) {
+	t.Parallel()
+	h, bodies := newSink(1000), make(chan []byte, 1)
+	h.answer = func(n *notice.Notice) notice.Result {
+		if strings.HasPrefix(n.Key, "ops:") {
+			bodies <- n.Body
+			return notice.DeliveredResult(200)
+		}
+		r := notice.DeadResult(notice.ReasonGone, "")
+		r.Response = string(n.Body)
+		return r
+	}
+	r := sealedRoute(seal.PerAudience)
+	r.OnDead, r.OnDeadBody = testRoute("hook", "ops:x"), 4<<10
+	w := start(t, testkit.SharedRedis(t), h, func(o *Options) { o.SealKeys = sealKeys(t, "k") }, r, r.OnDead)
+	w.scheduleSealed(t, sealedFor("m_1", 1, 0))
+	got := <-bodies
+	testkit.CheckSecrets(t, []string{card}, append(everything(t, w), string(got))...)
+	var facts struct {
+		Key, Sealed string
+		Body        *string `json:"body_base64"`
+	}
+	if err := json.Unmarshal(got, &facts); err != nil || facts.Key != key(1) || facts.Body != nil {
+		t.Fatalf("%s, %v", got, err)
+	}
+	if c, err := w.OpenText(t.Context(), facts.Key, facts.Sealed); err != nil || string(c.Body) != card {
+		t.Errorf("%s, %v", c.Body, err)
 	}
 }
 

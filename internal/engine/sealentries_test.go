@@ -241,7 +241,7 @@ func TestForgottenNoticeIsNotPushed(t *testing.T) {
 			t.Fatal(err)
 		}
 		of, _ := seal.PerID.Subject("", "", key(i))
-		if _, _, err := w.vault.ForgetSubject(t.Context(), of); err != nil {
+		if _, err := w.vault.ForgetSubject(t.Context(), of); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := w.Fire(t.Context(), key(i)); err != nil {

@@ -370,31 +370,13 @@ func TestRestoredBackupSettlesSealedNotices(t *testing.T) {
 	h, x := echo()
 	w := remembering(t, srv, h, openHistory(t, url), func(o *Options) { o.Retention = time.Hour })
 	w.scheduleSealed(t, sealedFor("m_1", 1, time.Hour), sealedFor("m_1", 2, time.Hour))
-	c := srv.Client()
-	ks, err := c.Keys(t.Context(), "*").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dumps := map[string]string{}
-	for _, k := range ks {
-		if dumps[k], err = c.Dump(t.Context(), k).Result(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	backup := backUp(t, srv.Client())
 	if _, err := w.Fire(t.Context(), key(1)); err != nil {
 		t.Fatal(err)
 	}
 	rowsOf(t, w.o.History.DB, history.Query{}, 1)
 	w.stop()
-
-	if err := c.FlushDB(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	for _, k := range slices.Sorted(maps.Keys(dumps)) {
-		if err := c.RestoreReplace(t.Context(), k, 0, dumps[k]).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	restore(t, srv.Client(), backup)
 	w = remembering(t, srv, h, openHistory(t, url), func(o *Options) { o.Retention = time.Hour })
 	if err := w.store.Layout.Pause(t.Context(), "app1"); err != nil {
 		t.Fatal(err)
@@ -413,4 +395,44 @@ func TestRestoredBackupSettlesSealedNotices(t *testing.T) {
 		slices.Contains(reply.Differs, "content") {
 		t.Errorf("the same call again: %v, %v", reply.Differs, err)
 	}
+}
+
+// Overdue notices of a restored backup are delivered at once, but not those of a subject that was forgotten after it.
+func TestSubjectsForgottenAfterABackupAreSoAfterItsRestore(t *testing.T) {
+	t.Parallel()
+	srv := testkit.StartRedis(t)
+	url := "sqlite://" + t.TempDir() + "/history.db"
+	h, x := echo()
+	w := remembering(t, srv, h, openHistory(t, url), nil)
+	if err := w.store.Layout.Pause(t.Context(), "app1"); err != nil {
+		t.Fatal(err)
+	}
+	w.scheduleSealed(t, sealedFor("m_1", 1, 0), sealedFor("m_2", 2, 0))
+	if err := srv.Client().SRem(t.Context(), w.store.Space().Paused(), "app1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	backup := backUp(t, srv.Client())
+	if err := w.store.Layout.Pause(t.Context(), "app1"); err != nil {
+		t.Fatal(err)
+	}
+	at := w.forget(t, "m_1").At
+	w.stop()
+
+	restore(t, srv.Client(), backup)
+	w = remembering(t, srv, h, openHistory(t, url), nil)
+	w.until(t, key(1), notice.Dead)
+	testkit.Until(t, "the delivery of the other notice", func() bool { return x.body(key(2)) != "" })
+	if x.body(key(1)) != "" {
+		t.Error("the forgotten notice was delivered")
+	}
+	if _, err := w.Schedule(t.Context(), sealedFor("m_1", 3, 0)); !vault.ForgottenAt(err).Equal(at) {
+		t.Errorf("a new notice: %v", err)
+	}
+
+	restore(t, srv.Client(), backup) // under a running instance, which then has another connection
+	w.checkData()
+	testkit.Until(t, "the subject is forgotten", func() bool {
+		_, err := w.Schedule(t.Context(), sealedFor("m_1", 4, time.Hour))
+		return vault.ForgottenAt(err).Equal(at)
+	})
 }

@@ -32,6 +32,7 @@ const (
 // sealed is what an instance knows about sealed notices.
 type sealed struct {
 	routes bool                           // it has routes that seal their notices
+	again  chan struct{}                  // wakes recallForgotten
 	count  atomic.Pointer[map[string]int] // keys of sealed notices by service key; nil = unknown
 }
 
@@ -44,6 +45,7 @@ func (e *Engine) tendSeals(ctx context.Context) error {
 	var g errgroup.Group
 	g.Go(func() error { return e.countSealKeys(ctx) })
 	g.Go(func() error { return e.cleanSealKeys(ctx) })
+	g.Go(func() error { return e.keepForgotten(ctx) })
 	return g.Wait()
 }
 

@@ -105,7 +105,7 @@ const sqliteStep = 5000
 // clocksApart is how far the database's clock and Redis's may differ while old data is deleted.
 const clocksApart = 5 * time.Minute
 
-// Expire deletes entries older than the retention, and replays that have not changed for 30 days. now is the time of
+// Expire deletes entries older than the retention with their data keys, and replays that have not changed for 30 days. now is the time of
 // Redis's clock. Of Redis's and the database's clock, the one that is behind decides. The error wraps ErrClocks, and
 // nothing is deleted, if they differ by more than five minutes. Expire returns the number of deleted partitions
 // (PostgreSQL) or rows (SQLite). All instances may call it.
@@ -124,7 +124,7 @@ func (d *DB) Expire(ctx context.Context, now time.Time) (gone int64, err error) 
 	before := now.Add(-d.o.Retention)
 	if d.sqlite {
 		if gone, err = d.deleteRows(ctx, before); err == nil {
-			err = d.expireHours(ctx, before.Truncate(time.Hour))
+			err = d.expireBeside(ctx, before, time.Hour)
 		}
 		return gone, err
 	}
@@ -153,12 +153,15 @@ func (d *DB) Expire(ctx context.Context, now time.Time) (gone int64, err error) 
 		d.forgetDays()
 	}
 
-	return gone, d.expireHours(ctx, before.Truncate(24*time.Hour))
+	return gone, d.expireBeside(ctx, before, 24*time.Hour)
 }
 
-// expireHours deletes the counts of hours whose entries have expired.
-func (d *DB) expireHours(ctx context.Context, before time.Time) error {
-	return d.run(ctx, "DELETE FROM history_hours WHERE hour < ?", d.time(before))
+// expireBeside deletes the counts of hours and the data keys whose entries have expired. Entries are deleted in steps of a time.
+func (d *DB) expireBeside(ctx context.Context, before time.Time, step time.Duration) error {
+	if err := d.run(ctx, "DELETE FROM history_hours WHERE hour < ?", d.time(before.Truncate(step))); err != nil {
+		return err
+	}
+	return d.expireKeys(ctx, before)
 }
 
 // agreed returns the earlier one of Redis's time and the database's. SQLite has the clock of this machine.

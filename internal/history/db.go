@@ -209,7 +209,7 @@ func (d *DB) ping(ctx context.Context) error {
 }
 
 // Newest returns the version of the schema that this program writes.
-const Newest = 10
+const Newest = 11
 
 // Version returns the version of the schema in the database; zero = none yet. It changes nothing.
 func (d *DB) Version(ctx context.Context) (int64, error) {

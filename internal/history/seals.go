@@ -33,53 +33,106 @@ func (d *DB) copyKeys(ctx context.Context, tx *sql.Tx, rows []Row) error {
 		return nil
 	}
 
-	for shard, ids := range keysOf(rows) {
-		names := make([]string, 0, 2*len(ids))
-		for _, id := range ids {
-			names = append(names, id, vault.Mark(id))
-		}
+	// All transactions lock the keys in the same order, so that none waits for another in a circle.
+	shards := shardsOf(rows)
+	ids, day := slices.Sorted(maps.Keys(shards)), lastDay(rows)
+	missing, err := d.unknownKeys(ctx, tx, ids, day)
+	if err != nil {
+		return err
+	}
 
-		known, err := d.readSeals(ctx, tx, names)
-		if err != nil {
-			return err
-		}
+	by := map[int][]string{}
+	for _, id := range missing {
+		by[shards[id]] = append(by[shards[id]], id)
+	}
 
-		ids = slices.DeleteFunc(ids, func(id string) bool { return known[id] != "" || known[vault.Mark(id)] != "" })
-		if len(ids) == 0 {
-			continue
-		}
-
+	all := map[string]string{}
+	for shard, ids := range by {
 		values, err := (*source)(ctx, shard, ids)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrNoKeys, err)
 		}
 
-		if err := d.addKeys(ctx, tx, values); err != nil {
-			return err
-		}
+		maps.Copy(all, values)
 	}
 
-	return nil
+	return d.addKeys(ctx, tx, all, day)
 }
 
-// keysOf returns the ids of the data keys of rows by shard, sorted.
-func keysOf(rows []Row) map[int][]string {
-	all := map[int]map[string]bool{}
-	for i := range rows {
-		for _, id := range rows[i].DataKeys() {
-			if all[rows[i].Shard] == nil {
-				all[rows[i].Shard] = map[string]bool{}
+// unknownKeys returns the ids of data keys that the table does not have. For those that it has it notes that an entry of a day needs
+// them.
+func (d *DB) unknownKeys(ctx context.Context, tx *sql.Tx, ids []string, day int64) (missing []string, err error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+
+	names := make([]string, 0, 2*len(ids))
+	for _, id := range ids {
+		names = append(names, id, vault.Mark(id))
+	}
+
+	known, err := d.readSeals(ctx, tx, names)
+	if err != nil {
+		return nil, err
+	}
+
+	for _, id := range ids {
+		there := known[id].value != ""
+		if there && known[id].used < day {
+			// Expire may have deleted the key since.
+			n, err := changed(tx.ExecContext(ctx, d.marks("UPDATE history_seals SET used = ? WHERE name = ?"), day, id))
+			if err != nil {
+				return nil, err
 			}
-			all[rows[i].Shard][id] = true
+
+			there = n > 0
+		}
+
+		if !there && known[vault.Mark(id)].value == "" {
+			missing = append(missing, id)
 		}
 	}
 
-	out := map[int][]string{}
-	for shard, ids := range all {
-		out[shard] = slices.Sorted(maps.Keys(ids))
+	return missing, nil
+}
+
+// expireKeys deletes the data keys that only entries of before a time needed.
+func (d *DB) expireKeys(ctx context.Context, before time.Time) error {
+	const some = "SELECT name FROM history_seals WHERE used < ? AND (name < ? OR name > ?) LIMIT ?"
+	for {
+		n, err := changed(d.db.ExecContext(ctx, d.marks("DELETE FROM history_seals WHERE name IN ("+some+") AND used < ?"), dayNumber(before)-1,
+			firstMark, lastMark, keysStep, dayNumber(before)-1))
+		if err != nil || n < keysStep {
+			return d.wrap("expire", err)
+		}
+	}
+}
+
+// keysStep is how many data keys one statement deletes.
+const keysStep = 5000
+
+// dayNumber returns the number of the UTC days from 1970 until a time.
+func dayNumber(at time.Time) int64 { return at.Unix() / (24 * 60 * 60) }
+
+// lastDay returns the day on which the last of some rows ended.
+func lastDay(rows []Row) (day int64) {
+	for i := range rows {
+		day = max(day, dayNumber(rows[i].Ended))
 	}
 
-	return out
+	return day
+}
+
+// shardsOf returns a shard of each data key of rows, by its id.
+func shardsOf(rows []Row) map[string]int {
+	shards := map[string]int{}
+	for i := range rows {
+		for _, id := range rows[i].DataKeys() {
+			shards[id] = rows[i].Shard
+		}
+	}
+
+	return shards
 }
 
 // DataKeys returns the ids of the data keys that open the row. A text that cannot be read has none.
@@ -97,8 +150,8 @@ func (r *Row) DataKeys() (ids []string) {
 	return ids
 }
 
-// addKeys stores data keys. It marks those of forgotten subjects instead.
-func (d *DB) addKeys(ctx context.Context, tx *sql.Tx, values map[string]string) error {
+// addKeys stores data keys that an entry of a day needs. It marks those of forgotten subjects instead.
+func (d *DB) addKeys(ctx context.Context, tx *sql.Tx, values map[string]string, day int64) error {
 	marks := make([]string, 0, len(values))
 	for _, value := range values {
 		marks = append(marks, vault.Mark(vault.SubjectOf(value)))
@@ -110,14 +163,13 @@ func (d *DB) addKeys(ctx context.Context, tx *sql.Tx, values map[string]string) 
 		return err
 	}
 
-	// In the same order in all transactions, so that none waits for another in a circle.
 	for _, id := range slices.Sorted(maps.Keys(values)) {
 		name, value := id, values[id]
-		if mark := forgotten[vault.Mark(vault.SubjectOf(value))]; mark != "" {
+		if mark := forgotten[vault.Mark(vault.SubjectOf(value))].value; mark != "" {
 			name, value = vault.Mark(id), mark+" "+vault.SubjectOf(value)
 		}
 
-		if err := d.putSeal(ctx, tx, name, value); err != nil {
+		if err := d.putSeal(ctx, tx, name, value, day); err != nil {
 			return err
 		}
 	}
@@ -129,23 +181,30 @@ type executor interface {
 	ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error)
 }
 
-// putSeal stores a name that the table does not have.
-func (d *DB) putSeal(ctx context.Context, e executor, name, value string) error {
-	_, err := e.ExecContext(ctx, d.marks("INSERT INTO history_seals (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"), name, value)
+// putSeal stores a name that the table does not have. day is the last one with an entry that needs it.
+func (d *DB) putSeal(ctx context.Context, e executor, name, value string, day int64) error {
+	_, err := e.ExecContext(ctx, d.marks("INSERT INTO history_seals (name, value, used) VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING"),
+		name, value, day)
 	return err
 }
 
-// readSeals returns the values of names that the table has.
-func (d *DB) readSeals(ctx context.Context, q rowsQuerier, names []string) (map[string]string, error) {
-	out := map[string]string{}
+// storedSeal is a row of the table.
+type storedSeal struct {
+	value string
+	used  int64 // the last day with an entry that needs the key
+}
+
+// readSeals returns the rows of names that the table has.
+func (d *DB) readSeals(ctx context.Context, q rowsQuerier, names []string) (map[string]storedSeal, error) {
+	out := map[string]storedSeal{}
 	for some := range slices.Chunk(names, digestsAtOnce) {
 		args := make([]any, len(some))
 		for i, name := range some {
 			args[i] = name
 		}
 
-		if err := d.eachSeal(ctx, q, "WHERE name IN (?"+strings.Repeat(", ?", len(some)-1)+")", args, func(name, value string) {
-			out[name] = value
+		if err := d.eachSeal(ctx, q, "WHERE name IN (?"+strings.Repeat(", ?", len(some)-1)+")", args, func(name string, x storedSeal) {
+			out[name] = x
 		}); err != nil {
 			return nil, err
 		}
@@ -154,9 +213,9 @@ func (d *DB) readSeals(ctx context.Context, q rowsQuerier, names []string) (map[
 	return out, nil
 }
 
-// eachSeal calls f with the names and values that a condition selects.
-func (d *DB) eachSeal(ctx context.Context, q rowsQuerier, where string, args []any, f func(name, value string)) error {
-	rows, err := q.QueryContext(ctx, d.marks("SELECT name, value FROM history_seals "+where), args...)
+// eachSeal calls f with the names and rows that a condition selects.
+func (d *DB) eachSeal(ctx context.Context, q rowsQuerier, where string, args []any, f func(name string, x storedSeal)) error {
+	rows, err := q.QueryContext(ctx, d.marks("SELECT name, value, used FROM history_seals "+where), args...)
 	if err != nil {
 		return err
 	}
@@ -164,12 +223,13 @@ func (d *DB) eachSeal(ctx context.Context, q rowsQuerier, where string, args []a
 	defer rows.Close()
 
 	for rows.Next() {
-		var name, value string
-		if err := rows.Scan(&name, &value); err != nil {
+		var name string
+		var x storedSeal
+		if err := rows.Scan(&name, &x.value, &x.used); err != nil {
 			return err
 		}
 
-		f(name, value)
+		f(name, x)
 	}
 
 	return rows.Err()
@@ -207,19 +267,19 @@ func (d *DB) SealKeys(ctx context.Context, ids []string) (values map[string]stri
 
 	values, forgotten = map[string]string{}, map[string]time.Time{}
 	for _, id := range ids {
-		if mark := found[vault.Mark(id)]; mark != "" {
+		if mark := found[vault.Mark(id)].value; mark != "" {
 			forgotten[id] = vault.MarkedAt(mark)
-		} else if found[id] != "" {
-			values[id] = found[id]
+		} else if value := found[id].value; value != "" {
+			values[id] = value
 		}
 	}
 
 	return values, forgotten, nil
 }
 
-// ForgetKeys deletes the data keys of a subject, and marks them and the subject, so that no row brings them again. It is called
-// after they were deleted in Redis, and may be repeated. It returns the number of deleted keys.
-func (d *DB) ForgetKeys(ctx context.Context, of seal.Subject, at time.Time) (deleted int64, err error) {
+// ForgetKeys deletes the data keys of a subject, and marks them and the subject, so that no row brings them again, and no restored
+// Redis: see [vault.Recall]. It is called after they were deleted in Redis, and may be repeated. It returns the number of deleted keys.
+func (d *DB) ForgetKeys(ctx context.Context, of seal.Subject, in vault.Forgotten) (deleted int64, err error) {
 	if err := d.Begin(ctx); err != nil {
 		return 0, err
 	}
@@ -227,13 +287,13 @@ func (d *DB) ForgetKeys(ctx context.Context, of seal.Subject, at time.Time) (del
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
 
-	mark := strconv.FormatInt(at.UnixMilli(), 10)
-	if err = d.putSeal(ctx, d.db, vault.Mark(string(of)), mark); err == nil {
+	mark := strconv.FormatInt(in.At.UnixMilli(), 10)
+	if err = d.putSeal(ctx, d.db, vault.Mark(string(of)), mark, 0); err == nil {
 		err = d.awaitWrites(ctx)
 	}
 
 	if err == nil {
-		deleted, err = d.deleteKeys(ctx, of, mark)
+		deleted, err = d.deleteKeys(ctx, of, mark, in.IDs)
 	}
 
 	if err == nil && d.sqlite {
@@ -254,8 +314,8 @@ func (d *DB) awaitWrites(ctx context.Context) error {
 	return d.lockWrites(ctx, tx)
 }
 
-// deleteKeys marks and deletes the data keys of a subject.
-func (d *DB) deleteKeys(ctx context.Context, of seal.Subject, mark string) (int64, error) {
+// deleteKeys marks and deletes the data keys of a subject. It also marks keys that Redis had and no entry has.
+func (d *DB) deleteKeys(ctx context.Context, of seal.Subject, mark string, ids []string) (int64, error) {
 	tx, err := d.db.BeginTx(ctx, nil)
 	if err != nil {
 		return 0, err
@@ -268,6 +328,12 @@ func (d *DB) deleteKeys(ctx context.Context, of seal.Subject, mark string) (int6
 	if _, err := tx.ExecContext(ctx, d.marks("INSERT INTO history_seals (name, value) SELECT '"+vault.Mark("")+"' || name, "+d.text()+
 		" FROM history_seals WHERE substr(value, 1, ?) = ? ON CONFLICT (name) DO NOTHING"), mark+" "+string(of), length, begin); err != nil {
 		return 0, err
+	}
+
+	for _, id := range ids {
+		if err := d.putSeal(ctx, tx, vault.Mark(id), mark+" "+string(of), 0); err != nil {
+			return 0, err
+		}
 	}
 
 	n, err := changed(tx.ExecContext(ctx, d.marks("DELETE FROM history_seals WHERE substr(value, 1, ?) = ?"), length, begin))
@@ -307,8 +373,38 @@ func changed(res sql.Result, err error) (int64, error) {
 	return res.RowsAffected()
 }
 
+// The names of all marks are between these two.
+const firstMark, lastMark = "forgotten:", "forgotten;"
+
+// MarksState implements [vault.Marks].
+func (d *DB) MarksState(ctx context.Context) (state string, err error) {
+	if err := d.Begin(ctx); err != nil {
+		return "", err
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, FindTimeout)
+	defer cancel()
+
+	// A later mark has a later time, and one less means that a subject was lifted.
+	var n int64
+	var latest sql.NullString
+	row := d.lookups.QueryRowContext(ctx, d.marks("SELECT count(*), max(value) FROM history_seals WHERE name > ? AND name < ?"),
+		firstMark, lastMark)
+	err = row.Scan(&n, &latest)
+	return strconv.FormatInt(n, 10) + " " + latest.String, d.wrap("keys", err)
+}
+
+// MarkPage implements [vault.Marks].
+func (d *DB) MarkPage(ctx context.Context, after string, n int) ([]vault.Field, error) {
+	return d.sealPage(ctx, "WHERE name > ? AND name < ? ORDER BY name LIMIT ?", max(after, firstMark), lastMark, n)
+}
+
 // SealKeyPage returns up to n fields after a name, in the order of their names.
 func (d *DB) SealKeyPage(ctx context.Context, after string, n int) ([]vault.Field, error) {
+	return d.sealPage(ctx, "WHERE name > ? ORDER BY name LIMIT ?", after, n)
+}
+
+func (d *DB) sealPage(ctx context.Context, where string, args ...any) (list []vault.Field, err error) {
 	if err := d.Begin(ctx); err != nil {
 		return nil, err
 	}
@@ -316,9 +412,8 @@ func (d *DB) SealKeyPage(ctx context.Context, after string, n int) ([]vault.Fiel
 	ctx, cancel := context.WithTimeout(ctx, FindTimeout)
 	defer cancel()
 
-	var list []vault.Field
-	err := d.eachSeal(ctx, d.lookups, "WHERE name > ? ORDER BY name LIMIT ?", []any{after, n}, func(name, value string) {
-		list = append(list, vault.Field{Name: name, Value: value})
+	err = d.eachSeal(ctx, d.lookups, where, args, func(name string, x storedSeal) {
+		list = append(list, vault.Field{Name: name, Value: x.value})
 	})
 	return list, d.wrap("keys", err)
 }

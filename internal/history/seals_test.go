@@ -184,7 +184,7 @@ func TestForgottenKeysAreDeletedAndNotStoredAgain(t *testing.T) {
 		d := s.keep(open(t, Options{URL: url}))
 		write(t, d, rowsOf(BodiesKeep, sealedBy(t, one, 1), sealedBy(t, other, 2)))
 		for i, want := range []int64{1, 0} {
-			if n, err := d.ForgetKeys(t.Context(), subject, noon); err != nil || n != want {
+			if n, err := d.ForgetKeys(t.Context(), subject, vault.Forgotten{At: noon}); err != nil || n != want {
 				t.Fatalf("%d: %d deleted, %v", i, n, err)
 			}
 		}
@@ -223,10 +223,10 @@ func TestForgetDuringWriteLeavesNoKey(t *testing.T) {
 		s.during = func() {
 			other := open(t, Options{URL: url})
 			go func() {
-				_, err := other.ForgetKeys(t.Context(), subject, noon)
+				_, err := other.ForgetKeys(t.Context(), subject, vault.Forgotten{At: noon})
 				forgotten <- err
 			}()
-			testkit.Until(t, "the forget waits", func() bool { return forgetWaits(t, url) })
+			testkit.Until(t, "the forget waits", func() bool { return waitsForLock(t, url, "LOCK TABLE history IN SHARE ROW%") })
 		}
 		write(t, d, rowsOf(BodiesKeep, sealedBy(t, key, 1)))
 		if err := <-forgotten; err != nil {
@@ -238,8 +238,8 @@ func TestForgetDuringWriteLeavesNoKey(t *testing.T) {
 	})
 }
 
-// forgetWaits reports whether a statement waits for the lock of the rows. SQLite does not show it.
-func forgetWaits(t *testing.T, url string) bool {
+// waitsForLock reports whether a statement of the database waits for a lock. SQLite does not show it.
+func waitsForLock(t *testing.T, url, like string) bool {
 	t.Helper()
 	if strings.HasPrefix(url, "sqlite") {
 		return true
@@ -247,7 +247,7 @@ func forgetWaits(t *testing.T, url string) bool {
 	var n int
 	d := open(t, Options{URL: url})
 	if err := d.db.QueryRow(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
-		AND query LIKE 'LOCK TABLE history IN SHARE ROW%'`).Scan(&n); err != nil {
+		AND query LIKE $1`, like).Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	return n > 0
@@ -274,7 +274,7 @@ func TestForgottenKeyIsNotInTheFileOfSQLite(t *testing.T) {
 	if !has() {
 		t.Error("the key is not in the file")
 	}
-	if _, err := d.ForgetKeys(t.Context(), subject, noon); err != nil {
+	if _, err := d.ForgetKeys(t.Context(), subject, vault.Forgotten{At: noon}); err != nil {
 		t.Fatal(err)
 	}
 	if has() {
@@ -341,6 +341,58 @@ func TestSealKeysAreReplacedUnlessTheyHaveChanged(t *testing.T) {
 			if got := keyIn(t, d, key.ID); got != want {
 				t.Errorf("%s, want %s", got, want)
 			}
+		}
+	})
+}
+
+// The marks are read in pages, and their state changes with each forget and lift.
+func TestMarksOfForgottenSubjects(t *testing.T) {
+	t.Parallel()
+	engines(t, func(t *testing.T, url string) {
+		key, extra := seal.NewDataKey(), seal.NewDataKey()
+		d := newSource(key).keep(open(t, Options{URL: url}))
+		states := map[string]bool{}
+		state := func(what string, changed bool) {
+			t.Helper()
+			s, err := d.MarksState(t.Context())
+			if err != nil || states[s] == changed {
+				t.Errorf("%s: state %q, %v; changed: want %t", what, s, err, changed)
+			}
+			states[s] = true
+		}
+		state("empty", true)
+		write(t, d, rowsOf(BodiesKeep, sealedBy(t, key, 1)))
+		state("a key without a mark", false)
+		forget := func(of seal.Subject, at time.Time, ids ...string) {
+			t.Helper()
+			if _, err := d.ForgetKeys(t.Context(), of, vault.Forgotten{At: at, IDs: ids}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		forget(subject, noon, key.ID, extra.ID) // Redis had a key that no entry has
+		state("forgotten", true)
+		if _, err := d.LiftSubject(t.Context(), subject); err != nil {
+			t.Fatal(err)
+		}
+		state("lifted", true)
+		forget(subject, noon.Add(time.Hour), key.ID, extra.ID)
+		state("forgotten again", true)
+
+		var names []string
+		for after := ""; ; {
+			page, err := d.MarkPage(t.Context(), after, 1)
+			if err != nil || len(page) > 1 {
+				t.Fatal(page, err)
+			}
+			if len(page) == 0 {
+				break
+			}
+			names, after = append(names, page[0].Name), page[0].Name
+		}
+		want := []string{vault.Mark(string(subject)), vault.Mark(key.ID), vault.Mark(extra.ID)}
+		slices.Sort(want)
+		if !slices.Equal(names, want) {
+			t.Errorf("marks %q, want %q", names, want)
 		}
 	})
 }

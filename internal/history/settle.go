@@ -8,6 +8,7 @@ import (
 
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/vault"
 )
 
 // ErrNotPaused means that a route could deliver notices during their comparison with the history.
@@ -20,15 +21,20 @@ type Settled struct {
 	Cancelled int `json:"cancelled"` // settled, because the history has their cancellation, or a later notice of their key
 	Died      int `json:"died"`      // pending, although they died later; retrying continues
 	Changed   int `json:"changed"`   // not settled, because they changed during the call
+	Forgotten int `json:"forgotten"` // subjects that were forgotten after the backup, and are so again
 }
 
 // Settle prevents duplicate deliveries after Redis was restored from a backup. If the history, the database of
 // finalized notices, shows that a pending or dead notice was delivered, cancelled or replaced later, Settle normally
-// marks it as delivered or cancelled in Redis. With dryRun, Settle only counts such notices. Otherwise their routes
-// must be paused, or the error wraps ErrNotPaused. Settle may be repeated.
+// marks it as delivered or cancelled in Redis. Subjects that were forgotten later are forgotten again. With dryRun, Settle
+// only counts. Otherwise the notices' routes must be paused, or the error wraps ErrNotPaused. Settle may be repeated.
 func (d *DB) Settle(ctx context.Context, s *store.Store, dryRun bool) (done Settled, err error) {
 	paused, err := s.Layout.Paused(ctx)
 	if err != nil {
+		return done, err
+	}
+
+	if done.Forgotten, err = vault.Recall(ctx, s.Wire(), d, dryRun); err != nil {
 		return done, err
 	}
 

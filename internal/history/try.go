@@ -92,7 +92,7 @@ func (d *DB) try(ctx context.Context, complete bool) error {
 		return err
 	}
 
-	return d.putSeal(ctx, tx, "probe", "")
+	return d.putSeal(ctx, tx, "probe", "", 0)
 }
 
 // attachDay creates the partition of a day.

@@ -28,6 +28,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/pace"
@@ -369,6 +371,15 @@ func (s *Scheduler) many(ctx context.Context, reqs []store.Request) []store.Repl
 	defer cancel()
 	defer context.AfterFunc(s.life, cancel)()
 	nodes := map[string]parts{}
+	add := func(p keys.Partition, i int) {
+		node := s.o.Store.Node(ctx, p)
+		if nodes[node] == nil {
+			nodes[node] = parts{}
+		}
+
+		nodes[node][p] = append(nodes[node][p], i)
+	}
+	var toSeal []sealing
 	for i := range reqs {
 		to, err := s.route(&reqs[i])
 		if err != nil {
@@ -377,17 +388,19 @@ func (s *Scheduler) many(ctx context.Context, reqs []store.Request) []store.Repl
 		}
 
 		p := s.o.Space.Partition(to.Prefix, reqs[i].Key)
-		if err := s.sealed(ctx, to, p, &reqs[i]); err != nil {
-			out[i].Err = err
+		if to.Seal != "" {
+			toSeal = append(toSeal, sealing{to, p, i})
 			continue
 		}
 
-		node := s.o.Store.Node(ctx, p)
-		if nodes[node] == nil {
-			nodes[node] = parts{}
-		}
+		add(p, i)
+	}
 
-		nodes[node][p] = append(nodes[node][p], i)
+	s.sealMany(ctx, toSeal, reqs, out)
+	for _, x := range toSeal {
+		if out[x.i].Err == nil {
+			add(x.at, x.i)
+		}
 	}
 
 	var wg sync.WaitGroup
@@ -401,6 +414,33 @@ func (s *Scheduler) many(ctx context.Context, reqs []store.Request) []store.Repl
 
 	wg.Wait()
 	return out
+}
+
+// sealing is a request to be sealed, by its index.
+type sealing struct {
+	to *route.Route
+	at keys.Partition
+	i  int
+}
+
+// Requests of a call are sealed sealTogether at a time by up to sealers goroutines: the first notice of a subject waits for round trips.
+const sealTogether, sealers = 32, 16
+
+// sealMany seals requests, and sets the error of each that cannot be sealed.
+func (s *Scheduler) sealMany(ctx context.Context, list []sealing, reqs []store.Request, out []store.Reply) {
+	var g errgroup.Group
+	g.SetLimit(sealers)
+	for some := range slices.Chunk(list, sealTogether) {
+		g.Go(func() error {
+			for _, x := range some {
+				out[x.i].Err = s.sealed(ctx, x.to, x.at, &reqs[x.i])
+			}
+
+			return nil
+		})
+	}
+
+	_ = g.Wait() // no function returns an error
 }
 
 // parts are the notices for one node by partition, as indexes into the requests of one call.

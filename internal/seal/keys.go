@@ -3,7 +3,9 @@ package seal
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"hash"
 	"strings"
+	"sync"
 )
 
 // idSize is the number of random bytes of a key's id, idLength their length in base64.
@@ -19,13 +21,20 @@ type DataKey struct {
 type DigestKey struct {
 	ID     string
 	secret []byte
+	macs   sync.Pool // of hash.Hash, because a new HMAC takes longer than a digest
 }
 
 // NewDataKey returns a random data key.
 func NewDataKey() *DataKey { return &DataKey{newID(), random(KeySize)} }
 
 // NewDigestKey returns a random digest key.
-func NewDigestKey() *DigestKey { return &DigestKey{newID(), random(KeySize)} }
+func NewDigestKey() *DigestKey { return newDigestKey(newID(), random(KeySize)) }
+
+func newDigestKey(id string, secret []byte) *DigestKey {
+	d := &DigestKey{ID: id, secret: secret}
+	d.macs.New = func() any { return hmac.New(sha256.New, secret) }
+	return d
+}
 
 func newID() string { return encoding.EncodeToString(random(idSize)) }
 
@@ -61,7 +70,9 @@ func (d *DigestKey) Digest(space, key string, content []byte) (string, error) {
 		return "", errPlace
 	}
 
-	h := hmac.New(sha256.New, d.secret)
+	h, _ := d.macs.Get().(hash.Hash)
+	defer d.macs.Put(h)
+	h.Reset()
 	h.Write([]byte(version + "\ndigest\n" + space + "\n" + d.ID + "\n" + key + "\n"))
 	h.Write(content)
 	var sum [sha256.Size]byte

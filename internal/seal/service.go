@@ -137,7 +137,7 @@ func (s *ServiceKeys) UnwrapDigest(space string, of Subject, id, wrapped string)
 		return nil, err
 	}
 
-	return &DigestKey{id, secret}, nil
+	return newDigestKey(id, secret), nil
 }
 
 // binding is the place of a wrapped key, outside which it does not open.

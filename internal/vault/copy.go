@@ -138,7 +138,7 @@ func marked(ctx context.Context, w *wire.Client) (marks, ends map[seal.Subject]t
 
 // forget forgets a subject at the other side, as of the time at which it was forgotten at this one.
 func (c *copier) forget(ctx context.Context, of seal.Subject, at time.Time) error {
-	err := (&forgetting{w: c.to, of: of, at: at}).run(ctx)
+	err := (&forgetting{w: c.to, of: of, done: Forgotten{At: at}}).run(ctx)
 	if errors.Is(err, wire.ErrUnconfirmed) {
 		c.unconfirmed, err = err, nil
 	}

@@ -76,18 +76,21 @@ func (v *Vault) store(ctx context.Context, shard int, of seal.Subject, p pairOf)
 	return "", wire.BadReply(keyScript.Op, "unexpected answer %T", got)
 }
 
-// ForgetSubject deletes the keys of a subject in all shards, and marks it as forgotten. It returns when that was, and the
-// number of data keys that it has deleted, each counted in every shard that had it. With wire.ErrUnconfirmed it has done so in
+// Forgotten is what a call of ForgetSubject has done.
+type Forgotten struct {
+	At      time.Time // of the mark
+	Deleted int       // data keys, each counted in every shard that had it
+	IDs     []string  // of all data keys that the subject has ever had, sorted
+}
+
+// ForgetSubject deletes the keys of a subject in all shards, and marks it as forgotten. With wire.ErrUnconfirmed it has done so in
 // all shards. After another error some shards may still have the keys: call again. Each instance may use the keys for [KeyAge]
 // more.
-func (v *Vault) ForgetSubject(ctx context.Context, of seal.Subject) (at time.Time, deleted int, err error) {
+func (v *Vault) ForgetSubject(ctx context.Context, of seal.Subject) (Forgotten, error) {
 	x := forgetting{w: v.w, of: of}
-	err = x.run(ctx)
-	for shard := range v.w.Space.Places() {
-		v.Forget(shard)
-	}
-
-	return x.at, x.deleted, err
+	err := x.run(ctx)
+	v.forgetAll()
+	return x.done, err
 }
 
 // forgetting deletes the keys of a subject in all places.
@@ -95,32 +98,23 @@ type forgetting struct {
 	w  *wire.Client
 	of seal.Subject
 
-	at          time.Time // of the latest mark, and of new ones
-	deleted     int
+	done        Forgotten // At is also the time of new marks
+	keysOnly    bool      // of a subject that was lifted since: it gets no mark, and keys that are not in done.IDs stay
 	unconfirmed error
 }
 
 func (x *forgetting) run(ctx context.Context) error {
+	if !x.keysOnly {
+		if err := x.mark(ctx); err != nil {
+			return err
+		}
+	}
+
+	slices.Sort(x.done.IDs)
+	x.done.IDs = slices.Compact(x.done.IDs)
 	places := x.w.Space.Places()
-	for place := range places { // first, so that no place stores another key
-		if err := x.forget(ctx, place, nil); err != nil {
-			return err
-		}
-	}
-
-	var ids []string
-	for place := range places {
-		some, err := dataKeysOf(ctx, x.w, place, x.of)
-		if err != nil {
-			return err
-		}
-
-		ids = append(ids, some...)
-	}
-
-	slices.Sort(ids)
 	// All in each place: an instance may have read a key in one place before, to store it in another.
-	for some := range slices.Chunk(slices.Compact(ids), scanned) {
+	for some := range slices.Chunk(x.done.IDs, scanned) {
 		for place := range places {
 			if err := x.forget(ctx, place, some); err != nil {
 				return err
@@ -131,14 +125,38 @@ func (x *forgetting) run(ctx context.Context) error {
 	return x.unconfirmed
 }
 
-// forget marks the subject in a place, and deletes its present keys and the data keys with these ids.
-func (x *forgetting) forget(ctx context.Context, place int, ids []string) error {
-	at := ""
-	if !x.at.IsZero() {
-		at = strconv.FormatInt(x.at.UnixMilli(), 10)
+// mark marks the subject in all places, and then finds its data keys, so that no place stores another one.
+func (x *forgetting) mark(ctx context.Context) error {
+	for place := range x.w.Space.Places() {
+		if err := x.forget(ctx, place, nil); err != nil {
+			return err
+		}
 	}
 
-	args := append([]any{string(x.of), at}, wire.Texts(ids)...)
+	for place := range x.w.Space.Places() {
+		some, err := dataKeysOf(ctx, x.w, place, x.of)
+		if err != nil {
+			return err
+		}
+
+		x.done.IDs = append(x.done.IDs, some...)
+	}
+
+	return nil
+}
+
+// forget marks the subject in a place, and deletes its present keys and the data keys with these ids.
+func (x *forgetting) forget(ctx context.Context, place int, ids []string) error {
+	at, marks := "", "1"
+	if !x.done.At.IsZero() {
+		at = strconv.FormatInt(x.done.At.UnixMilli(), 10)
+	}
+
+	if x.keysOnly {
+		marks = ""
+	}
+
+	args := append([]any{string(x.of), at, marks}, wire.Texts(ids)...)
 	got, err := x.w.Parts(ctx, forgetScript, 2, []string{x.w.Space.Seals(place)}, args)
 	if errors.Is(err, wire.ErrUnconfirmed) && len(got) >= 2 {
 		x.unconfirmed, err = err, nil
@@ -150,9 +168,9 @@ func (x *forgetting) forget(ctx context.Context, place int, ids []string) error 
 
 	ms, _ := got[0].(int64)
 	n, _ := got[1].(int64)
-	x.deleted += int(n)
-	if marked := time.UnixMilli(ms).UTC(); marked.After(x.at) {
-		x.at = marked
+	x.done.Deleted += int(n)
+	if marked := time.UnixMilli(ms).UTC(); marked.After(x.done.At) {
+		x.done.At = marked
 	}
 
 	return nil

@@ -65,11 +65,11 @@ func opens(ctx context.Context, i instance, f store.Found) error {
 
 func forget(t *testing.T, i instance) time.Time {
 	t.Helper()
-	at, n, err := i.vault.ForgetSubject(t.Context(), merchant)
-	if err != nil || n == 0 || time.Since(at).Abs() > time.Minute {
-		t.Fatal(at, n, err)
+	f, err := i.vault.ForgetSubject(t.Context(), merchant)
+	if err != nil || f.Deleted == 0 || time.Since(f.At).Abs() > time.Minute {
+		t.Fatal(f, err)
 	}
-	return at
+	return f.At
 }
 
 // gone checks that an error says when the subject was forgotten.
@@ -167,7 +167,7 @@ func TestSchedulingAndForgettingAtOnceLeavesNoReadableNotice(t *testing.T) {
 		for i := range n {
 			wg.Go(func() { _, errs[i] = b.calls.Schedule(t.Context(), request(fmt.Sprintf("shop:order:paid:O%d", i))) })
 		}
-		at, _, err := a.vault.ForgetSubject(t.Context(), merchant)
+		f, err := a.vault.ForgetSubject(t.Context(), merchant)
 		wg.Wait()
 		if err != nil {
 			t.Fatal(err)
@@ -176,10 +176,10 @@ func TestSchedulingAndForgettingAtOnceLeavesNoReadableNotice(t *testing.T) {
 		hand.advance(vault.KeyAge)
 		for i, err := range errs {
 			if err != nil {
-				gone(t, err, at)
+				gone(t, err, f.At)
 				continue
 			}
-			gone(t, opens(t.Context(), b, found(t, b, fmt.Sprintf("shop:order:paid:O%d", i))), at)
+			gone(t, opens(t.Context(), b, found(t, b, fmt.Sprintf("shop:order:paid:O%d", i))), f.At)
 		}
 		for name := range sealsOf(t, srv, 0) {
 			if !strings.HasPrefix(name, "forgotten:") {
@@ -224,8 +224,8 @@ func TestLiftedSubjectHasNewKeys(t *testing.T) {
 	if again := forget(t, a); !again.After(at) && !again.Equal(at) {
 		t.Errorf("forgotten again at %s, first at %s", again, at)
 	}
-	if _, n, err := a.vault.ForgetSubject(t.Context(), merchant); err != nil || n != 0 {
-		t.Errorf("nothing is left: %d, %v", n, err)
+	if f, err := a.vault.ForgetSubject(t.Context(), merchant); err != nil || f.Deleted != 0 {
+		t.Errorf("nothing is left: %d, %v", f.Deleted, err)
 	}
 }
 
@@ -254,7 +254,7 @@ func TestRepeatedForgetCompletesInEachShard(t *testing.T) {
 			}
 		}
 		for range 2 {
-			if _, _, err := a.vault.ForgetSubject(t.Context(), merchant); err != nil {
+			if _, err := a.vault.ForgetSubject(t.Context(), merchant); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -275,11 +275,11 @@ func TestRepeatedForgetCompletesInEachShard(t *testing.T) {
 func TestNewKeysOfAForgottenSubjectAreRefused(t *testing.T) {
 	srv := testkit.SharedRedis(t)
 	a := start(t, srv, service(t, "k"), seal.PerAudience)
-	at, n, err := a.vault.ForgetSubject(t.Context(), merchant) // before its first notice
-	if err != nil || n != 0 {
-		t.Fatal(n, err)
+	f, err := a.vault.ForgetSubject(t.Context(), merchant) // before its first notice
+	if err != nil || f.Deleted != 0 {
+		t.Fatal(f, err)
 	}
-	gone(t, vault.Create(t.Context(), a.vault, 0, merchant), at)
+	gone(t, vault.Create(t.Context(), a.vault, 0, merchant), f.At)
 	if len(sealsOf(t, srv, 0)) != 1 {
 		t.Errorf("the hash has %q", sealsOf(t, srv, 0))
 	}

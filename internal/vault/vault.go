@@ -69,6 +69,12 @@ func (v *Vault) Forget(shard int) {
 	drop(v.opened, shard)
 }
 
+func (v *Vault) forgetAll() {
+	for shard := range v.w.Space.Places() {
+		v.Forget(shard)
+	}
+}
+
 // Seal seals the secret part of a notice's content with the keys of a subject.
 func (v *Vault) Seal(ctx context.Context, shard int, of seal.Subject, key string, c *notice.Content) error {
 	return v.seal(ctx, shard, of, binding{seal.Content, key}, c)
