@@ -92,7 +92,7 @@ load: deps ## Runs LOAD_RATE notices a second among LOAD_PENDING for LOAD_MINUTE
 outside: ## Makes clients from openapi.json with two generators, and calls a running service with each
 	cd test/outside && mkdir -p testdata/oapicodegen && $(GO) generate ./... && $(GO) vet ./... && $(GO) test -count 1 -timeout $(TIMEOUT) ./...
 
-verifiers: deps ## Checks signatures of real callbacks with libraries of others and the code in docs/examples/verify, and the change of keys under load
+verifiers: deps ## Checks signatures of real callbacks with libraries of others and the code in docs/examples, and the change of keys under load
 	@scripts/verifiers-deps.sh
 	cd test/verifiers && $(GO) vet ./... && $(GO) test -count 1 -timeout $(TIMEOUT) ./...
 

@@ -8,6 +8,7 @@ import (
 
 	"notifier/internal/callback"
 	"notifier/internal/jobs"
+	"notifier/internal/move"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/seal"
@@ -115,5 +116,35 @@ func TestExistingNoticesAreSealed(t *testing.T) {
 				t.Errorf("the answer was %q", dead.Attempts[0].Response)
 			}
 		})
+	}
+}
+
+// Notices that a reshard has moved are sealed in their new shard, with the keys that all shards use.
+func TestExistingNoticesAreSealedAfterAReshard(t *testing.T) {
+	t.Parallel()
+	srv, x := testkit.SharedRedis(t), newMovedSealed(t)
+	old := x.start(t, srv, "")
+	for i := range pendingSealed {
+		old.scheduleSealed(t, sealedFor(audienceOf(i), i, time.Hour))
+	}
+	old.stop()
+	w := x.start(t, srv, seal.PerAudience)
+	w.scheduleSealed(t, sealedFor(audienceOf(0), 100, time.Hour), sealedFor(audienceOf(1), 101, time.Hour))
+	if done, err := move.Reshard(t.Context(), move.Options{Conn: w.o.Conn, Namespace: srv.Namespace(), To: 3}); err != nil || done.Held > 0 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	testkit.Until(t, "the new shards are known", func() bool { return w.store.Space().Now().Shards == 3 })
+	if got, err := w.sealer().Run(t.Context()); err != nil || got != (jobs.SealedExisting{Sealed: pendingSealed}) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	testkit.CheckSecrets(t, []string{card}, everything(t, w)...)
+	for i := range pendingSealed {
+		if again, err := w.Schedule(t.Context(), sealedFor(audienceOf(i), i, time.Hour)); err != nil || again.Created || len(again.Differs) > 0 {
+			t.Errorf("%s: the same call again: %+v, %v", key(i), again, err)
+		}
+		if _, err := w.Fire(t.Context(), key(i)); err != nil {
+			t.Error(err)
+		}
+		w.until(t, key(i), notice.Delivered)
 	}
 }

@@ -2,7 +2,10 @@ package engine
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +15,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/move"
 	"notifier/internal/notice"
+	"notifier/internal/route"
 	"notifier/internal/seal"
 	"notifier/internal/store"
 	"notifier/internal/testkit"
@@ -164,6 +168,80 @@ func TestMigrateOfSealedNotices(t *testing.T) {
 				t.Fatalf("back: %+v, %v", done, err)
 			}
 			x.check(t, a, scope)
+		})
+	}
+}
+
+// Held notices of ordered sequences keep their texts, their order and their hold in a move, and are sent when their receiver resumes.
+func TestHeldSealedSequencesMove(t *testing.T) {
+	t.Parallel()
+	const ids = 5
+	for _, migrates := range []bool{false, true} {
+		t.Run(fmt.Sprintf("migrate %t", migrates), func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			var sent []string
+			h := newSink(100)
+			h.answer = func(n *notice.Notice) notice.Result {
+				mu.Lock()
+				defer mu.Unlock()
+				sent = append(sent, n.Key+" "+string(n.Body))
+				return notice.DeliveredResult(200)
+			}
+			begin := func(srv *testkit.Redis) *world {
+				r := sealedRoute(seal.PerAudience)
+				r.Order = route.OrderSkip
+				return start(t, srv, h, func(o *Options) {
+					o.SealKeys, o.KeyAge, o.Logger, o.Space.Shards = sealKeys(t, "k"), forgottenAge, zap.NewNop(), 2
+				}, r)
+			}
+			a := begin(testkit.StartRedis(t))
+			b := a
+			shop := a.paused(t, "shop.example")
+			var want []string
+			for i := range ids {
+				for _, kind := range []string{"paid", "closed"} {
+					r := sealedFor(audienceOf(i), i, 0)
+					r.Key = fmt.Sprintf("app1:trans:%s:%d", kind, i)
+					a.scheduleSealed(t, r)
+					want = append(want, r.Key+" "+card)
+				}
+			}
+			eventually(t, "the first of each sequence is held", func() bool { return a.heldNow(t, shop) == ids })
+
+			if migrates {
+				b = begin(testkit.StartRedis(t))
+				way := move.MigrateOptions{From: a.o.Conn, To: b.o.Conn, Names: [2]string{"old", "new"}, Namespace: a.srv.Namespace(),
+					MaxSkew: 50 * time.Millisecond, Wait: 20 * time.Second}
+				if done, err := move.Migrate(t.Context(), way); err != nil || !done.Open || done.MissingN > 0 {
+					t.Fatalf("%+v, %v", done, err)
+				}
+			} else if done, err := move.Reshard(t.Context(), move.Options{Conn: a.o.Conn, Namespace: a.srv.Namespace(), To: 3}); err != nil ||
+				done.Held > 0 {
+				t.Fatalf("%+v, %v", done, err)
+			}
+			if got := len(h.seen); got > 0 {
+				t.Errorf("%d sent while their receiver is paused", got)
+			}
+			if ok, err := b.ResumeReceiver(t.Context(), shop, 0); err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			for _, line := range want {
+				key, _, _ := strings.Cut(line, " ")
+				b.until(t, key, notice.Delivered)
+			}
+
+			mu.Lock()
+			defer mu.Unlock()
+			for i := range ids {
+				first, second := slices.Index(sent, want[2*i]), slices.Index(sent, want[2*i+1])
+				if first < 0 || second < first {
+					t.Errorf("%q before %q: sent %q", want[2*i], want[2*i+1], sent)
+				}
+			}
+			if len(sent) != len(want) {
+				t.Errorf("sent %q", sent)
+			}
 		})
 	}
 }

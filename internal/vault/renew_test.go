@@ -148,3 +148,59 @@ func TestKeysOfIDsAreNotRenewed(t *testing.T) {
 		t.Errorf("%d marks", n)
 	}
 }
+
+// A key may be renewed before a migration or between two of its passes: texts under both keys open on the other side, new ones there get
+// the newer key if the other side had none, and a forget there deletes both.
+func TestRenewedKeysAreCopied(t *testing.T) {
+	for _, between := range []bool{false, true} {
+		srv := testkit.SharedRedis(t)
+		a := startSharded(t, srv, 2)
+		b := other(t, a, seal.PerAudience, 3)
+		copied := func() {
+			t.Helper()
+			if err := vault.Copy(t.Context(), a.store.Wire(), b.store.Wire()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		scheduled(t, a, request("shop:order:paid:O1"))
+		if between {
+			copied()
+		}
+		c := renewing(t, a)
+		inUse(t, srv, a, renewAfter)
+		clean(t, c, 0)
+		a.vault.Forget(0)
+		a.vault.Forget(1)
+		scheduled(t, a, request("shop:order:paid:O2"))
+		texts := []string{"shop:order:paid:O1", "shop:order:paid:O2"}
+		if one, two := found(t, a, texts[0]), found(t, a, texts[1]); one.Sealed[:20] == two.Sealed[:20] {
+			t.Fatalf("the key was not renewed: %s, %s", one.Sealed, two.Sealed)
+		}
+
+		copied()
+		for place := range 3 {
+			b.vault.Forget(place)
+		}
+		for _, key := range texts {
+			f := found(t, a, key)
+			f.Shard = b.store.Space().Shard(key)
+			if err := opens(t.Context(), b, f); err != nil {
+				t.Errorf("renewed between the passes: %t: %s: %v", between, key, err)
+			}
+		}
+		scheduled(t, b, request("shop:order:paid:O3"))
+		newest := found(t, b, "shop:order:paid:O3")
+		if newest.Sealed[:20] != found(t, a, texts[1]).Sealed[:20] && !between {
+			t.Errorf("a new text has another key than the renewed one: %s", newest.Sealed)
+		}
+		f, err := b.vault.ForgetSubject(t.Context(), merchant)
+		if err != nil || len(f.IDs) != 2 {
+			t.Fatal(f, err)
+		}
+		for _, key := range texts {
+			x := found(t, a, key)
+			x.Shard = b.store.Space().Shard(key)
+			gone(t, opens(t.Context(), b, x), f.At)
+		}
+	}
+}
