@@ -310,8 +310,8 @@ var texts = map[string]string{
 		"See [alarms without Redis](callbacks.md#alarms-without-redis).",
 	"ALARM_FORMAT": "The form of these messages: `json`, `dingtalk`, `feishu`, `wecom`, `slack` or `teams`.",
 	"ALARM_SECRET": "The key that signs them, for `dingtalk` and `feishu`.",
-	"ROUTE_<NAME>_ON_DEAD_BODY": "With ON_DEAD: `none`, or `include`: the hook's notice contains the body of the dead letter, on a route with SEAL " +
-		"its encrypted content.",
+	"ROUTE_<NAME>_ON_DEAD_BODY": "With ON_DEAD: `none`, or `include`: the hook's notice contains the body of the dead letter, on a route " +
+		"with SEAL its encrypted content.",
 	"ROUTE_<NAME>_ON_DOWN": "With ON_DEAD: its route also gets a notice of each receiver that has failed for this time, `1s` to `168h`, and " +
 		"one when the receiver answers again.",
 	"ROUTE_<NAME>_MAXLEN": "The approximate number of entries to which a stream is trimmed; 0 = never trimmed.",

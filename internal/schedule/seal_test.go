@@ -82,7 +82,8 @@ func TestBatchSealsSeveralNoticesAtATime(t *testing.T) {
 			}
 		case r.Err != nil || r.Key != reqs[i].Key:
 			t.Errorf("%d: %s, %v", i, r.Key, r.Err)
-		case (reqs[i].Sealed == "sealed for "+r.Key) == strings.HasPrefix(r.Key, "app2"), (reqs[i].Body == nil) == strings.HasPrefix(r.Key, "app2"):
+		case (reqs[i].Sealed == "sealed for "+r.Key) == strings.HasPrefix(r.Key, "app2"),
+			(reqs[i].Body == nil) == strings.HasPrefix(r.Key, "app2"):
 			t.Errorf("%d: stored %+v", i, reqs[i].Content)
 		}
 	}
