@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/seal"
 	"notifier/internal/testkit"
+	"notifier/internal/vault"
 )
 
 func TestSealedNoticeIsOpenedForOperators(t *testing.T) {
@@ -141,12 +143,111 @@ func TestCallsThatSealedRoutesDoNotSupport(t *testing.T) {
 	b := newBench(t, func(o *api.Options) { o.Routes.Prefix("app1:orders").Seal = seal.PerAudience })
 	b.do("POST", "/v1/notices", `{"key":"app1:orders:paid:1","url":"https://shop.example/"}`).is(422).
 		says("audience", "seals the content for each audience")
-	b.do("PUT", "/v1/recurrences/app1:orders:paid:1", `{"cron":"0 0 * * *","url":"https://shop.example/","audience":"m"}`).is(422).
-		says("seals its notices")
+	b.do("PUT", "/v1/recurrences/app1:orders:paid:1", `{"cron":"0 0 * * *","url":"https://shop.example/"}`).is(422).
+		says("body.audience", "seals the content for each audience")
 	made := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	id := (&notice.Notice{Key: "app1:orders:paid:1", Made: notice.MadeAt(made)}).ID()
 	b.do("POST", "/v1/notices/restore", `[{"key":"app1:orders:paid:1","id":"`+id+`","state":"scheduled",`+
 		`"due":"2026-12-01T00:00:00Z","created_at":"2026-11-01T00:00:00Z","url":"https://shop.example/","audience":"m","attempts_made":0,"attempts":[]}]`).
 		is(201)
 	b.do("GET", "/v1/notices/app1:orders:paid:1", "").is(200).says(`"sealed":true`)
+}
+
+const sealedBooks = "/v1/recurrences/app1:orders:daily:books"
+
+// sealedRecurrence is a bench with a client of each role, and a sealed recurrence of the audience m17.
+func sealedRecurrence(t *testing.T) (b *bench, call string) {
+	t.Helper()
+	b = newBench(t, func(o *api.Options) {
+		o.Clients = rolled
+		o.Routes.Prefix("app1:orders").Seal = seal.PerAudience
+	})
+	call = `{"cron":"0 0 1 1 *","paused":true,"audience":"m17","url":"https://u:` + card + `@shop.example/","body":{"card":"` + card + `"},` +
+		`"headers":{"X-Card":"` + card + `"}}`
+	made := b.as("token-of-operator").do("PUT", sealedBooks, call).is(201).says(`"sealed":true`)
+	testkit.CheckSecrets(t, []string{card}, made.raw)
+	return b, call
+}
+
+func TestSealedRecurrenceIsOpenedForOperators(t *testing.T) {
+	t.Parallel()
+	b, call := sealedRecurrence(t)
+	b.as("token-of-producer").do("PUT", sealedBooks+"?dry_run=true", call).is(200).says(card) // of the call itself
+	b.as("token-of-producer").do("PUT", sealedBooks, call).is(200).says(`"sealed":true`, `"created":false`)
+	for _, c := range [][2]string{{"GET", sealedBooks}, {"GET", "/v1/recurrences?prefix=app1"}, {"POST", sealedBooks + "/pause"}} {
+		for _, role := range []string{"reader", "producer"} {
+			if role == "reader" && c[0] == "POST" {
+				continue
+			}
+			got := b.as("token-of-"+role).do(c[0], c[1], "").is(200).says(`"sealed":true`, `"audience":"m17"`, `"url":"https://shop.example/"`)
+			testkit.CheckSecrets(t, []string{card, "s1r:"}, got.raw)
+		}
+		for _, role := range []string{"operator", "admin"} {
+			got := b.as("token-of-"+role).do(c[0], c[1], "").is(200).says(`"sealed":true`, "X-Card", "u:xxxxx@shop.example")
+			if c[1] != "/v1/recurrences?prefix=app1" {
+				got.says(`"body":{"card":"` + card + `"}`)
+			}
+			testkit.CheckSecrets(t, []string{"s1r:"}, got.raw)
+		}
+	}
+	got := b.as("token-of-producer").do("POST", sealedBooks+"/run", "").is(201).says(`"sealed":true`)
+	testkit.CheckSecrets(t, []string{card}, got.raw)
+	b.as("token-of-operator").do("GET", "/v1/notices/app1:orders:daily:books~1", "").is(200).says(`"body":{"card":"` + card + `"}`)
+}
+
+func TestOpenedRecurrencesAreInTheAudit(t *testing.T) {
+	t.Parallel()
+	b, call := sealedRecurrence(t)
+	opened := func() (list []string) {
+		var got struct{ Items []map[string]any }
+		b.as("token-of-admin").do("GET", "/v1/audit", "").is(200).into(&got)
+		for _, x := range got.Items {
+			if testkit.CheckSecrets(t, []string{card}, fmt.Sprint(x)); x["action"] == "open" {
+				list = append(list, fmt.Sprintf("%v %v %v %v", x["client"], x["key"], x["prefix"], x["detail"]))
+			}
+		}
+		return list
+	}
+	b.as("token-of-reader").do("GET", sealedBooks, "").is(200)
+	b.as("token-of-producer").do("POST", sealedBooks+"/pause", "").is(200)
+	b.as("token-of-operator").do("PUT", sealedBooks, call).is(200)
+	if list := opened(); len(list) > 0 {
+		t.Errorf("%q", list)
+	}
+	b.as("token-of-operator").do("PUT", strings.Replace(sealedBooks, "books", "poll", 1), call).is(201)
+	b.as("token-of-operator").do("GET", sealedBooks, "").is(200)
+	b.as("token-of-operator").do("GET", "/v1/recurrences", "").is(200)
+	want := []string{"operator <nil> app1:orders:daily in a listing", "operator app1:orders:daily:books <nil> <nil>"}
+	if list := opened(); fmt.Sprint(list) != fmt.Sprint(want) {
+		t.Errorf("got  %q\nwant %q", list, want)
+	}
+}
+
+func TestRecurrenceWithoutItsKey(t *testing.T) {
+	t.Parallel()
+	b, call := sealedRecurrence(t)
+	b.engine.Fail(vault.ErrUnknownKey)
+	b.as("token-of-producer").do("POST", sealedBooks+"/run", "").is(409).says("has lost the key", "again with PUT")
+	b.engine.Fail(fmt.Errorf("%w: service key 2026-05", vault.ErrSealed))
+	b.as("token-of-producer").do("PUT", sealedBooks, call).is(503).says("does not have a service key")
+}
+
+func TestForgottenRecurrenceSaysSo(t *testing.T) {
+	t.Parallel()
+	b, call := sealedRecurrence(t)
+	b.as("token-of-admin").do("DELETE", "/v1/subjects/audience:m17", "").is(200)
+	for _, target := range []string{sealedBooks, "/v1/recurrences"} {
+		got := b.as("token-of-operator").do("GET", target, "").is(200).says(`"sealed":true`, `"forgotten_at":"20`)
+		testkit.CheckSecrets(t, []string{card}, got.raw)
+		if got := b.as("token-of-producer").do("GET", target, "").is(200).says(`"sealed":true`); strings.Contains(got.raw, "forgotten_at") {
+			t.Errorf("the role produce gets %s", got.raw)
+		}
+	}
+	b.as("token-of-producer").do("PUT", sealedBooks, call).is(410).says("was forgotten on 20")
+	b.as("token-of-producer").do("POST", sealedBooks+"/run", "").is(410).says("was forgotten on 20")
+	b.as("token-of-producer").do("POST", sealedBooks+"/resume", "").is(200)
+	b.as("token-of-admin").do("POST", "/v1/subjects/audience:m17/lift", "").is(200)
+	b.as("token-of-producer").do("POST", sealedBooks+"/run", "").is(410)
+	b.as("token-of-producer").do("PUT", sealedBooks, call).is(200)
+	b.as("token-of-producer").do("POST", sealedBooks+"/run", "").is(201)
 }

@@ -147,15 +147,22 @@ func (s *Store) creating(b *Batch) *wire.Args {
 func dataKeys(reqs []Request) string {
 	var ids []string
 	for i := range reqs {
-		if reqs[i].Sealed == "" {
-			continue
-		}
-		if text, err := seal.ParseText(reqs[i].Sealed); err == nil && !slices.Contains(ids, text.DataKey) {
-			ids = append(ids, text.DataKey)
+		if id := dataKeyOf(&reqs[i].Content); id != "" && !slices.Contains(ids, id) {
+			ids = append(ids, id)
 		}
 	}
 
 	return strings.Join(ids, " ")
+}
+
+// dataKeyOf returns the id of the data key of a sealed content; empty if it is not sealed.
+func dataKeyOf(c *notice.Content) string {
+	if c.Sealed == "" {
+		return ""
+	}
+
+	text, _ := seal.ParseText(c.Sealed) // a malformed text opens nowhere
+	return text.DataKey
 }
 
 // creation is one call of schedule.lua or restore.lua, which create notices. An instance whose routes are configured

@@ -3,6 +3,7 @@ package vault
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,6 +64,48 @@ func (c *copier) marks(ctx context.Context) (err error) {
 		if err := c.forget(ctx, of, at); err != nil {
 			return err
 		}
+	}
+
+	return c.deleted(ctx)
+}
+
+// deleted copies the marks of deleted data keys, also of subjects whose marks were ended: their texts must stay forgotten.
+func (c *copier) deleted(ctx context.Context) error {
+	for place := range c.from.Space.Places() {
+		marks := map[int][]Field{} // by the place at the other side
+		err := fields(ctx, c.from, place, func(name, value string) {
+			id, ok := strings.CutPrefix(name, forgotten)
+			if _, of, has := strings.Cut(value, " "); ok && has && seal.IsKeyID(id) {
+				at := home(c.to.Space, seal.Subject(of))
+				marks[at] = append(marks[at], Field{name, value})
+			}
+		})
+		if err != nil {
+			return err
+		}
+
+		for at, list := range marks {
+			for some := range slices.Chunk(list, keysAtOnce) {
+				if err := c.mark(ctx, at, some); err != nil {
+					return err
+				}
+			}
+		}
+	}
+
+	return nil
+}
+
+// mark stores marks at a place of the other side.
+func (c *copier) mark(ctx context.Context, at int, list []Field) error {
+	_, err := c.to.Redis.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for _, x := range list {
+			pipe.HSetNX(ctx, c.to.Space.Seals(at), x.Name, x.Value)
+		}
+		return nil
+	})
+	if err != nil {
+		return c.to.Fail("seal", err)
 	}
 
 	return nil

@@ -1,7 +1,7 @@
--- Replaces records of one prefix and shard by sealed ones: see package jobs.
--- KEYS  1 records  the last: layout
--- ARGV  1 claim prefix, then for each notice 3: key, record that was read, sealed record
--- Reply for each notice 1: replaced; 0: claimed, or its record differs from the one that was read
+-- Replaces records, or definitions of recurring notices, of one prefix and shard by sealed ones: see package jobs.
+-- KEYS  1 records, or recurring  the last: layout
+-- ARGV  1 claim prefix, then for each notice 3: key, text that was read, sealed text
+-- Reply for each notice 1: replaced; 0: claimed, or its text differs from the one that was read
 -- Bound the number of notices, at most 200.
 local reply = {}
 for i = 2, #ARGV, 3 do
