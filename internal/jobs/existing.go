@@ -22,9 +22,9 @@ var sealRecordSource string
 
 var sealRecordScript = wire.NewScript("sealrecord", sealRecordSource, true).Confirmed()
 
-// Sealer seals the notices, and the definitions of recurring notices, that were stored in clear text before their routes sealed, and the
-// queries of those that were stored before their routes sealed urls. Instances may deliver at the same time. It may be repeated, also after a
-// kill: it reads all notices, and changes only clear ones.
+// Sealer seals the notices, and the definitions of recurring notices, that were stored in clear text before their routes sealed, and
+// the queries of those that were stored before their routes sealed urls. Instances may deliver at the same time. It may be repeated,
+// also after a kill: it reads all notices, and changes only clear ones.
 type Sealer struct {
 	Store  *store.Store
 	Routes *route.Table
