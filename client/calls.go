@@ -53,6 +53,7 @@ type Notice struct {
 	AttemptsMade int               `json:"attempts_made"`
 	MaxAttempts  int               `json:"max_attempts"` // 0 = attempts are made until Expires, or a worker decides
 	URL          string            `json:"url"`
+	URLSealed    bool              `json:"url_sealed"`    // URL is without its query and fragment; the roles operate and admin get the whole URL
 	ScheduledURL string            `json:"scheduled_url"` // of the schedule call, without query, if URL was changed since
 	Audience     string            `json:"audience"`
 	Method       string            `json:"method"`

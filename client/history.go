@@ -28,6 +28,7 @@ type Ending struct {
 	EndedAt      time.Time         `json:"ended_at"`
 	AttemptsMade int               `json:"attempts_made"`
 	URL          string            `json:"url"`
+	URLSealed    bool              `json:"url_sealed"` // URL is without its query and fragment, which only the roles operate and admin get
 	Audience     string            `json:"audience"`
 	Method       string            `json:"method"`
 	ContentType  string            `json:"content_type"`

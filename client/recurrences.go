@@ -116,6 +116,8 @@ type Recurrence struct {
 	Expires     string            `json:"expires"`
 	Headers     map[string]string `json:"headers"`
 	Withheld    []string          `json:"headers_withheld"` // names of headers with secret values, which are not shown
+	Sealed      bool              `json:"sealed"`           // Redis has body and headers encrypted; the roles operate and admin see them
+	ForgottenAt time.Time         `json:"forgotten_at"`     // when its audience or id was forgotten; zero = it was not
 	Client      string            `json:"client"`
 	Number      int               `json:"number"`           // of the last notice
 	Last        string            `json:"last"`             // key of the last notice for a tick

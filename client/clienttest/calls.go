@@ -49,6 +49,7 @@ func (s *Service) handler() http.Handler {
 		"POST /v1/recurrences/{key}/pause":  s.withRecurrence(s.pauseRecurrence(true)),
 		"POST /v1/recurrences/{key}/resume": s.withRecurrence(s.pauseRecurrence(false)),
 		"POST /v1/recurrences/{key}/run":    s.withRecurrence(s.runRecurrence),
+		"POST /v1/open":                     s.open,
 		"GET /healthz":                      says(map[string]any{"status": "ok"}),
 		"GET /readyz":                       says(map[string]any{"ready": true}),
 		"/":                                 nothing,
@@ -103,7 +104,7 @@ func answered(do func() (int, any)) (status int, answer any) {
 
 func (s *Service) schedule(_ *http.Request, body []byte) (int, any) {
 	n, status, replaced := s.put(s.read(body, "body.", "body.key"))
-	return status, n.view(true, withDelay(body, map[string]any{"created": status == http.StatusCreated, "replaced": replaced}))
+	return status, n.view(!n.route.Sealed, withDelay(body, map[string]any{"created": status == http.StatusCreated, "replaced": replaced}))
 }
 
 // withDelay adds the delay with a unit to an answer if the request had it without one.
@@ -125,6 +126,10 @@ func (s *Service) put(r request) (n *notice, status int, replaced bool) {
 	old := s.kept[r.key]
 	if old != nil && r.onDuplicate != client.Replace {
 		d := r.differs(&old.content)
+		if old.route.Sealed {
+			d = r.sealedDiffers(&old.content)
+		}
+
 		if r.dueGiven && !later(r.due, old.createdAt).Equal(later(old.firstDue, old.createdAt)) {
 			d = append(d, "due")
 		}
@@ -211,7 +216,7 @@ func (s *Service) batchItem(item json.RawMessage, i int) (status int, answer any
 	status, answer = answered(func() (int, any) {
 		n, status, replaced := s.put(s.read(item, at, at+"key"))
 		return status, withDelay(item, map[string]any{"key": n.key, "status": status, "created": status == http.StatusCreated,
-			"replaced": replaced, "notice": n.view(false, nil)})
+			"replaced": replaced, "notice": n.view(false, n.typeOf())})
 	})
 	if p, ok := answer.(*problem); ok {
 		var given struct{ Key string }
@@ -254,12 +259,12 @@ func (s *Service) change(r *http.Request, verb string, do func(*notice), from ..
 		do(n)
 	}
 
-	return http.StatusOK, n.changed(before, fits, fits && before == client.Claimed)
+	return http.StatusOK, n.changed(true, before, fits, fits && before == client.Claimed)
 }
 
 // changed returns the answer to a call that changes a notice.
-func (n *notice) changed(before client.State, changed, inFlight bool) map[string]any {
-	return n.view(true, map[string]any{"changed": changed, "before": before, "in_flight": inFlight})
+func (n *notice) changed(withBody bool, before client.State, changed, inFlight bool) map[string]any {
+	return n.view(withBody, map[string]any{"changed": changed, "before": before, "in_flight": inFlight})
 }
 
 func (s *Service) cancel(r *http.Request, _ []byte) (int, any) {
@@ -301,7 +306,7 @@ func (s *Service) resend(r *http.Request, body []byte) (int, any) {
 	case n.id != id:
 		panic(failed(http.StatusConflict, "the notice is not resent: the key has another notice"))
 	case n.resent == ending && n.ending() <= ending+1:
-		return http.StatusOK, n.changed(before, false, false)
+		return http.StatusOK, n.changed(true, before, false, false)
 	case before != client.Delivered && before != client.Dead || n.ending() != ending:
 		panic(conflict(before, "the notice is not resent: it is %s, ending %d", before, n.ending()))
 	}
@@ -309,7 +314,7 @@ func (s *Service) resend(r *http.Request, body []byte) (int, any) {
 	x = s.again(n, x)
 	s.revive(n)
 	n.resend, n.resent, n.expires = n.resend+1, ending, x
-	return http.StatusOK, n.changed(before, true, false)
+	return http.StatusOK, n.changed(true, before, true, false)
 }
 
 // ending returns how often the notice has been finalized.
@@ -385,9 +390,9 @@ func (s *Service) settle(r *http.Request, id string, number int, res result) (in
 
 		n.handed, n.settledAt = true, time.Time{}
 		s.end(n, res)
-		return http.StatusOK, n.changed(before, true, false)
+		return http.StatusOK, n.changed(!n.route.Sealed, before, true, false)
 	case n.repeats(number, res):
-		return http.StatusOK, n.changed(before, false, false)
+		return http.StatusOK, n.changed(!n.route.Sealed, before, false, false)
 	}
 
 	panic(conflict(before, "the notice is %s, so it cannot be reported on as attempt %d", before, number))

@@ -72,8 +72,7 @@ const (
 func (s *Service) attempt(n *notice) {
 	switch kind := targetKind(n.route.Target); kind {
 	case "list", "stream":
-		n.route.entries = append(n.route.entries, Entry{ID: n.id, Key: n.key, Attempt: n.used + 1, Due: n.due, ContentType: n.contentType,
-			Body: bytes.Clone(n.body)})
+		n.route.entries = append(n.route.entries, s.entry(n))
 		if n.route.Report {
 			s.hand(n)
 			return
@@ -92,6 +91,22 @@ func (s *Service) attempt(n *notice) {
 			s.end(n, r)
 		}
 	}
+}
+
+// entry returns the entry of the coming attempt.
+func (s *Service) entry(n *notice) Entry {
+	e := Entry{ID: n.id, Key: n.key, Attempt: n.used + 1, Due: n.due}
+	if !n.route.Sealed || n.typed {
+		e.ContentType = n.contentType
+	}
+
+	if n.route.Sealed {
+		e.Sealed = s.seal(n)
+	} else {
+		e.Body = bytes.Clone(n.body)
+	}
+
+	return e
 }
 
 // hand records a notice as pushed to its consumer, which must report within the route's timeout.

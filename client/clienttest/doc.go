@@ -31,6 +31,7 @@
 //     again later.
 //   - PUT, GET, DELETE /v1/recurrences/{key}, …/pause and …/resume keep recurring notices, and …/run schedules a notice of one. They have
 //     no ticks: Advance schedules none, and the next ticks in an answer are those of an interval without an anchor.
+//   - POST /v1/open opens the text of an entry of a route with [Route.Sealed]. To test the answers 410 and 503, use [Service.Fail].
 //   - GET /healthz and /readyz.
 //
 // Notices expire as their calls say. There are no ladders that repeat their last step.

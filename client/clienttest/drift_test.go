@@ -80,12 +80,16 @@ func receiver(t *testing.T) http.Handler {
 func realWorld(t *testing.T) *world {
 	server := testkit.StartRedis(t)
 	env := map[string]string{"NOTIFIER_REDIS_URL": server.URL(), "NOTIFIER_LISTEN": "127.0.0.1:0",
-		"NOTIFIER_ROUTES": "hook,push,jobs,test1,test2", "NOTIFIER_HISTORY_URL": "sqlite://" + t.TempDir() + "/history.db"}
+		"NOTIFIER_ROUTES":      "hook,push,jobs,test1,test2,sealed",
+		"NOTIFIER_SEAL_KEYS":   "k=MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=",
+		"NOTIFIER_HISTORY_URL": "sqlite://" + t.TempDir() + "/history.db"}
 	for name, value := range map[string]string{"HOOK_PREFIX": "cmp:hook", "HOOK_TARGET": "notice", "HOOK_RETRY": "1h,2h",
 		"HOOK_SECRET": secret,
 		"HOOK_ALLOW":  "127.0.0.1", "PUSH_PREFIX": "cmp:push", "PUSH_TARGET": "list:pushed", "PUSH_RETRY": "1h", "JOBS_PREFIX": "cmp:jobs",
 		"TEST1_PREFIX": "cmp:test1", "TEST1_TARGET": "notice", "TEST1_RETRY": "1h,2h", "TEST1_SECRET": secret, "TEST1_ALLOW": "127.0.0.1",
 		"TEST2_PREFIX": "cmp:test2", "TEST2_TARGET": "notice", "TEST2_RETRY": "none", "TEST2_SECRET": secret, "TEST2_ALLOW": "127.0.0.1",
+		"SEALED_PREFIX": "cmp:sealed", "SEALED_TARGET": "list:sealed", "SEALED_RETRY": "1h", "SEALED_ACK": "report", "SEALED_TIMEOUT": "5m",
+		"SEALED_SEAL": "route",
 		"JOBS_TARGET": "list:jobs", "JOBS_RETRY": "1h", "JOBS_ACK": "report", "JOBS_TIMEOUT": "5m"} {
 		env["NOTIFIER_ROUTE_"+name] = value
 	}
@@ -125,7 +129,7 @@ func realWorld(t *testing.T) *world {
 	r := redis.NewClient(&redis.Options{Addr: server.Addr(), DisableIdentity: true})
 	t.Cleanup(func() { _ = r.Close() })
 	w.takeOne = func(route string) clienttest.Entry {
-		got, err := r.BLPop(t.Context(), time.Minute, map[string]string{"push": "pushed", "jobs": "jobs"}[route]).Result()
+		got, err := r.BLPop(t.Context(), time.Minute, map[string]string{"push": "pushed", "jobs": "jobs", "sealed": "sealed"}[route]).Result()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,11 +139,12 @@ func realWorld(t *testing.T) *world {
 			Due     time.Time
 			Type    string `json:"content_type"`
 			Body    json.RawMessage
+			Sealed  string
 		}
 		if err := json.Unmarshal([]byte(got[1]), &e); err != nil {
 			t.Fatal(err)
 		}
-		return clienttest.Entry{ID: e.ID, Key: e.Key, Attempt: e.Attempt, Due: e.Due, ContentType: e.Type, Body: e.Body}
+		return clienttest.Entry{ID: e.ID, Key: e.Key, Attempt: e.Attempt, Due: e.Due, ContentType: e.Type, Body: e.Body, Sealed: e.Sealed}
 	}
 	return w
 }
@@ -151,6 +156,8 @@ func fakeWorld(t *testing.T) *world {
 		{Name: "test1", Prefix: "cmp:test1", Retry: []time.Duration{hour, 2 * hour}, Secret: derived},
 		{Name: "test2", Prefix: "cmp:test2", Retry: []time.Duration{}, Secret: derived},
 		{Name: "push", Prefix: "cmp:push", Target: "list:pushed", Retry: []time.Duration{hour}},
+		{Name: "sealed", Prefix: "cmp:sealed", Target: "list:sealed", Retry: []time.Duration{hour}, Report: true, Timeout: 5 * time.Minute,
+			Sealed: true},
 		{Name: "jobs", Prefix: "cmp:jobs", Target: "list:jobs", Retry: []time.Duration{hour}, Report: true, Timeout: 5 * time.Minute},
 	}})
 	t.Cleanup(s.Close)
@@ -284,7 +291,7 @@ func settled(state client.State, attempts int) func(*client.Notice) bool {
 func TestServiceAnswersLikeRealService(t *testing.T) {
 	fake, service := fakeWorld(t), realWorld(t)
 	for _, part := range []func(*world){delivering, reporting, scheduling, addresses, repeating, expiring, recurring, changing,
-		bulk, bulkJobs, tests, listing} {
+		bulk, bulkJobs, tests, listing, opening} {
 		part(fake)
 		part(service)
 	}

@@ -183,3 +183,39 @@ func bulkJobs(w *world) {
 	x, err := w.c.ReadJob(ctx, "job_none")
 	note("none", x, err)
 }
+
+// opening opens the texts of entries, and texts that do not open.
+func opening(w *world) {
+	ctx := w.t.Context()
+	open := func(what, key, text string) {
+		o, err := w.c.Open(ctx, key, text)
+		w.note("open "+what, json.RawMessage(o.JSON), err)
+	}
+	text, other := "caf\u00e9 & \u202e", "s1c:AAAAAAAAAAAAAAAA:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+	for i, r := range []client.Request{{Body: []byte(`{"card" : 7}`), Headers: map[string]string{"X-Card": "7", "X-Token": "8"}},
+		{BodyText: &text, ContentType: "text/plain"}, {BodyBase64: []byte{0, 255}}, {}} {
+		r.Key = fmt.Sprintf("cmp:sealed:a:%d", i)
+		w.schedule(r)
+		e := w.takeOne("sealed")
+		w.note("entry", map[string]any{"key": e.Key, "content_type": e.ContentType, "body": e.Body, "attempt": e.Attempt,
+			"sealed": e.Sealed != ""}, nil)
+		open("entry", e.Key, e.Sealed)
+		open("entry of another key", "cmp:sealed:a:other", e.Sealed)
+		open("changed entry", e.Key, e.Sealed[:len(e.Sealed)-2]+"AA")
+		w.schedule(r)
+		r.Body, r.BodyText, r.BodyBase64, r.Method = []byte("1"), nil, nil, "PUT"
+		r.Headers = map[string]string{"X-Card": "9"}
+		w.schedule(r)
+		w.get(r.Key)
+		n, err := w.c.Ack(ctx, e.Key, client.Report{Attempt: e.Attempt, ID: e.ID, Response: "done"})
+		w.notice("ack", n, err)
+		w.get(r.Key)
+	}
+	w.post("POST", "/v1/notices/batch", "application/json", `[{"key":"cmp:sealed:b:1","delay":"1h","body":1,"headers":{"x-card":"7"}}]`)
+	for _, text := range []string{other, "s1c:AAAA", "s1a" + other[3:], ""} {
+		open(text, "cmp:sealed:a:1", text)
+	}
+	open("no key", "nokey", other)
+	w.post("POST", "/v1/open", "application/json", `{"key":"cmp:sealed:a:1","text":"s1c:"}`)
+	w.post("POST", "/v1/open", "application/json", `{"key":7}`)
+}

@@ -1,6 +1,7 @@
 package clienttest
 
 import (
+	"crypto/cipher"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -43,6 +44,8 @@ type Route struct {
 	// verifies with the same keys. If Secret is empty, callbacks are not signed. A real service may sign with a key
 	// that it derives from the route's secret for each receiver; [client.Client.ReceiverSecret] returns that key.
 	Secret string
+	// Sealed gives entries of a list or stream a sealed text in place of the body, like _SEAL. [client.Client.Open] opens it.
+	Sealed bool
 }
 
 // Entry is an element of a list or stream.
@@ -53,6 +56,8 @@ type Entry struct {
 	Due         time.Time
 	ContentType string
 	Body        []byte
+	// Sealed is set in place of Body if the route is sealed. ContentType is then only set if the producer gave it.
+	Sealed string
 }
 
 // Service is an in-memory service. It is safe for concurrent use.
@@ -64,6 +69,7 @@ type Service struct {
 	routes   []*routeState
 	receiver http.Handler
 	web      *http.Client
+	sealer   cipher.AEAD // of sealed entries
 
 	turn sync.Mutex // held by Advance
 
@@ -89,8 +95,9 @@ var defaultLadder = []time.Duration{15 * time.Second, 3 * time.Minute, 10 * time
 
 // New starts a service. Close stops it. New panics if a route is invalid.
 func New(o Options) *Service {
-	s := &Service{receiver: o.Receiver, now: o.Start.UTC(), kept: map[string]*notice{}, recurring: map[string]*recurrence{},
-		numbers: map[string]int{}}
+	s := &Service{receiver: o.Receiver, sealer: newSealer(), now: o.Start.UTC(), kept: map[string]*notice{},
+		recurring: map[string]*recurrence{},
+		numbers:   map[string]int{}}
 	if o.Start.IsZero() {
 		s.now = time.Now().UTC()
 	}

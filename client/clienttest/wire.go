@@ -25,6 +25,7 @@ type content struct {
 	url, audience, contentType, method string
 	body                               []byte
 	headers                            map[string]string
+	typed                              bool            // the producer gave contentType
 	steps                              []time.Duration // nil = the route's
 	expires                            expiry
 }
@@ -127,7 +128,7 @@ func (n *notice) view(withBody bool, more map[string]any) map[string]any {
 	shown := client.Notice{Key: n.key, ID: n.id, Route: n.route.Name, State: n.state, Due: n.due, AttemptsMade: n.used,
 		MaxAttempts: 1 + n.redriven + len(n.ladder()), URL: n.url, Audience: n.audience, Method: n.method, ContentType: n.contentType,
 		Retry: spelt(n.steps), Expires: n.expires.at, Tick: n.tick, Ending: n.ending(), EndedBefore: n.ended, Resend: n.resend,
-		ResentAfter: n.resent, CreatedAt: n.createdAt, SettledAt: n.settledAt, Reason: n.reason}
+		ResentAfter: n.resent, CreatedAt: n.createdAt, SettledAt: n.settledAt, Reason: n.reason, Sealed: n.route.Sealed}
 	shown.Headers, shown.Withheld = n.shownHeaders()
 	if n.state == client.Scheduled {
 		shown.NextAttempt = n.due
@@ -148,6 +149,10 @@ func (n *notice) view(withBody bool, more map[string]any) map[string]any {
 	}
 
 	v["attempts"] = attempts
+	if n.route.Sealed && !withBody {
+		n.conceal(v)
+	}
+
 	if n.expires.after != 0 {
 		v["expires_after"] = spell(n.expires.after)
 	}
@@ -322,7 +327,7 @@ func (s *Service) read(data []byte, at, keyAt string) (r request) {
 		r.expires = readExpiry(raw, at+"expires")
 	}
 
-	if r.contentType == "" && json.Valid(r.body) {
+	if r.typed = r.contentType != ""; !r.typed && json.Valid(r.body) {
 		r.contentType = "application/json"
 	}
 

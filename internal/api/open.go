@@ -78,7 +78,7 @@ func (a *api) checkOpen(at site, q *OpenRequest, f codec.Faults) error {
 	case len(f) > 0:
 	case err != nil:
 		f.AddErr("body.key", codec.Clip(q.Key, 100), err)
-	case bad != nil || text.Kind != seal.Content:
+	case bad != nil || !text.Kind.HasContent():
 		f.Add("body.sealed", codec.Clip(q.Sealed, 60), wantSealed)
 	}
 

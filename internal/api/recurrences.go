@@ -6,13 +6,16 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"notifier/internal/audit"
+	"notifier/internal/auth"
 	"notifier/internal/codec"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/recur"
 	"notifier/internal/store"
+	"notifier/internal/vault"
 )
 
 // Recurrer stores the definitions of recurring notices. Calls on a definition that does not exist return store.ErrNotDefined.
@@ -27,6 +30,9 @@ type Recurrer interface {
 	Delete(ctx context.Context, key string) error
 	Pause(ctx context.Context, key string) (recur.Recurrence, error)
 	Resume(ctx context.Context, key string) (recur.Recurrence, error)
+	// Open returns a recurring notice with its content opened, for a caller who may read it. Without the key it stays sealed. forgotten is
+	// when its subject was forgotten; zero = it was not.
+	Open(ctx context.Context, x recur.Recurrence) (opened recur.Recurrence, forgotten time.Time)
 	// RunNow stores a notice that is due now, besides those for ticks.
 	RunNow(ctx context.Context, key string) (store.Reply, error)
 }
@@ -37,6 +43,8 @@ var (
 	recurrencePutParams  = []parameter{paramRecurrenceDry}
 	errNoRecurrences     = problem(http.StatusNotFound, "this service has no recurring notices")
 	errRecurrenceChanges = problem(http.StatusConflict, "the recurrence is being changed by many calls at the same time; repeat the call")
+	errRecurrenceLost    = problem(http.StatusConflict, "Redis has lost the key of the sealed content, and nothing was scheduled; store the "+
+		"recurrence again with PUT")
 )
 
 // absentRecurrence is the answer for a key without a recurrence.
@@ -70,15 +78,33 @@ func recurrenceProblem(key string, err error) error {
 		return absentRecurrence(key)
 	case errors.Is(err, store.ErrOtherState):
 		return errRecurrenceChanges
+	case errors.Is(err, vault.ErrUnknownKey):
+		return errRecurrenceLost
 	}
 	return err
 }
 
 // wholeRecurrence shows a recurrence with its body.
 func (a *api) wholeRecurrence(ctx context.Context, at site, x *recur.Recurrence) Recurrence {
-	v := a.viewRecurrence(x, a.definedBy(ctx, at, x), a.now())
-	v.Payload = payloadOf(&notice.Notice{Content: x.Content}, x.Content.InlineJSON())
+	shown, forgotten := a.openRecurrence(ctx, at, x)
+	v := a.viewRecurrence(&shown, a.definedBy(ctx, at, x), a.now())
+	v.Payload = payloadOf(&notice.Notice{Content: shown.Content}, shown.Content.InlineJSON())
+	v.Sealed, v.ForgottenAt = x.Content.Sealed != "", codec.Stamp(forgotten)
 	return v
+}
+
+// openRecurrence returns a recurrence opened, if it is sealed and the caller may read it. The audit then names it.
+func (a *api) openRecurrence(ctx context.Context, at site, x *recur.Recurrence) (shown recur.Recurrence, forgotten time.Time) {
+	if x.Content.Sealed == "" || at.sealed || !at.Role.Includes(auth.Operate) {
+		return *x, forgotten
+	}
+
+	shown, forgotten = a.recurrer.Open(ctx, *x)
+	if shown.Content.Sealed == "" {
+		at.call.opened = append(at.call.opened, x.Key)
+	}
+
+	return shown, forgotten
 }
 
 // definedBy returns the client that stored a recurrence, as scheduledBy does.
@@ -122,7 +148,11 @@ func (a *api) recurrences(w http.ResponseWriter, r *http.Request, at site) error
 
 	now := a.now()
 	for i := range list {
-		out.Items = append(out.Items, a.viewRecurrence(&list[i], a.definedBy(r.Context(), at, &list[i]), now))
+		x := &list[i]
+		shown, forgotten := a.openRecurrence(r.Context(), at, x)
+		v := a.viewRecurrence(&shown, a.definedBy(r.Context(), at, x), now)
+		v.Sealed, v.ForgottenAt = x.Content.Sealed != "", codec.Stamp(forgotten)
+		out.Items = append(out.Items, v)
 	}
 
 	if more && len(list) > 0 {
@@ -190,6 +220,7 @@ func (a *api) putRecurrence(w http.ResponseWriter, r *http.Request, at site) err
 		w.Header().Set("Location", "/v1/recurrences/"+at.param)
 	}
 
+	at.sealed = true // the caller has read nothing
 	return answerObject(w, status, &RecurrenceAnswer{a.wholeRecurrence(r.Context(), at, &x), created})
 }
 

@@ -67,12 +67,14 @@ type Recurrence struct {
 	Expires     *codec.Delay      `json:"expires,omitempty"`
 	Headers     codec.Headers     `json:"headers,omitempty" doc:"Without those in headers_withheld."`
 	Withheld    []string          `json:"headers_withheld,omitempty" doc:"Names of headers with secret values, which are not shown."`
+	Sealed      bool              `json:"sealed,omitempty" doc:"True if Redis has the body, headers and the url's credentials encrypted. Only clients of the roles operate and admin see them."`
+	ForgottenAt codec.Stamp       `json:"forgotten_at,omitzero" doc:"When the audience or id that seals the content was forgotten. Its ticks are missed until it is stored again. Shown to the roles operate and admin."`
 	Client      string            `json:"client,omitempty" doc:"The client that stored it. Recorded if two or more clients are configured, and shown to clients without a prefix."`
 	Number      int               `json:"number" doc:"The number of its last notice; 0 if there was none. It goes on after the recurrence was deleted."`
 	Last        string            `json:"last,omitempty" doc:"The key of the last notice for a tick. It may have been finalized and trimmed since."`
 	LastTick    codec.Stamp       `json:"last_tick,omitzero" doc:"The tick of that notice."`
 	Stored      int               `json:"stored" doc:"Notices for ticks so far. This and the following since the recurrence was created."`
-	MissedTicks int               `json:"missed_ticks" doc:"Ticks without a notice because they were missed."`
+	MissedTicks int               `json:"missed_ticks" doc:"Ticks without a notice because they were missed, or the content was forgotten."`
 	Overlapped  int               `json:"overlapped_ticks" doc:"Ticks without a notice because an earlier one was pending or in flight."`
 	Occupied    int               `json:"occupied_numbers" doc:"Numbers that were skipped because the key had another notice."`
 	Next        []codec.Stamp     `json:"next" doc:"The next ticks, at most five. Empty if none is left. Also shown while it is paused."`

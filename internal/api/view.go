@@ -36,7 +36,7 @@ func (a *api) view(f *store.Found, by string, inline bool) codec.Notice {
 
 // contentOf shows a notice's content without the secrets in it.
 func contentOf(n *notice.Notice, inline bool) codec.Content {
-	v := codec.Content{URL: codec.URL(redacted(n.URL)), Audience: codec.Audience(n.Audience), Method: n.Method,
+	v := codec.Content{URL: codec.URL(redacted(n.URL)), URLSealed: n.URLSealed, Audience: codec.Audience(n.Audience), Method: n.Method,
 		ContentType: codec.ContentType(n.ContentType), Retry: codec.Ladder(n.Ladder),
 		Expires: codec.Stamp(n.Expires), Tick: codec.Stamp(n.Tick)}
 	if n.ExpiresAfter > 0 {

@@ -41,3 +41,19 @@ func TestForgetCommand(t *testing.T) {
 		d.run(2, append([]string{"forget"}, wrong...)...)
 	}
 }
+
+// After a forget, an operator too gets the url without its query.
+func TestGetSaysThatTheQueryIsSealed(t *testing.T) {
+	t.Parallel()
+	d := newTestCLI(t, func(o *api.Options) { r := o.Routes.Prefix("app1:orders"); r.Seal, r.SealURL = seal.PerAudience, true })
+	d.run(0, "schedule", "app1:orders:t:1", "--delay", "1h", "--to", "https://shop.example/paid?card=4111", "--audience", "m17")
+	out, _ := d.run(0, "get", "app1:orders:t:1")
+	if contains(t, out, "https://shop.example/paid?card=4111"); strings.Contains(out, "query sealed") {
+		t.Error(out)
+	}
+	d.run(0, "forget", "--audience", "m17", "--yes")
+	out, _ = d.run(0, "get", "app1:orders:t:1")
+	if contains(t, out, "https://shop.example/paid (query sealed)", "forgotten"); strings.Contains(out, "4111") {
+		t.Error(out)
+	}
+}

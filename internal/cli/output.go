@@ -138,6 +138,10 @@ func (a *command) sayNotice(n *client.Notice) {
 	}
 
 	add("attempts", attempts)
+	if n.URLSealed {
+		n.URL += " (query sealed)"
+	}
+
 	add("url", n.URL)
 	add("url as scheduled", n.ScheduledURL)
 	add("audience", n.Audience)

@@ -153,6 +153,13 @@ func (a *command) sayRecurrence(x *client.Recurrence) error {
 
 	a.say("%s: %s, route %s\n", clean(x.Key), clean(ticksText(x)), clean(x.Route))
 	a.say("notices %d, missed %d, overlapped %d, occupied numbers %d\n", x.Stored, x.MissedTicks, x.Overlapped, x.Occupied)
+	switch {
+	case !x.ForgottenAt.IsZero():
+		a.say("content forgotten %s: its ticks are missed until it is stored again\n", a.screen.when(x.ForgottenAt))
+	case x.Sealed:
+		a.say("content sealed in Redis, shown to the roles operate and admin\n")
+	}
+
 	if x.Last != "" {
 		a.say("last %s for %s\n", clean(x.Last), a.screen.when(x.LastTick))
 	}

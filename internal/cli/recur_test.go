@@ -8,6 +8,10 @@ import (
 	"time"
 
 	"notifier/client"
+	"notifier/internal/api"
+	"notifier/internal/auth"
+	"notifier/internal/seal"
+	"notifier/internal/testkit"
 )
 
 // An import of an export passes the tick of the last notice, which may be to come.
@@ -63,4 +67,62 @@ func TestRecurCreateNamesPassedEnd(t *testing.T) {
 	_, errs := newTestCLI(t).run(2, "recur", "create", "app1:orders:daily:books", "--every", "1h", "--until", "2020-01-01T00:00:00Z", "--to",
 		"https://shop.example/x")
 	contains(t, errs, "--until is before the next tick")
+}
+
+// An export with the role admin has the content, which the import seals again. One of another role says that it lacks the content.
+func TestImportOfSealedRecurringNotices(t *testing.T) {
+	t.Parallel()
+	const card, key = "4111111111111111", "app1:orders:daily:books"
+	sealing := func(o *api.Options) {
+		o.Routes.Prefix("app1:orders").Seal = seal.PerAudience
+		o.Clients = append(o.Clients, auth.Client{Name: "p", Token: "producer-producer-producer", Role: auth.Produce})
+	}
+	from, to := newTestCLI(t, sealing), newTestCLI(t, sealing)
+	from.run(0, "recur", "create", key, "--cron", "0 2 * * *", "--body", `{"card":"`+card+`"}`, "--to", "https://shop.example/x", "--header",
+		"x-card="+card, "--audience", "m17", "--paused")
+	out, _ := from.run(0, "recur", "show", key)
+	contains(t, out, "content sealed in Redis")
+	lines, said := from.run(0, "recur", "export")
+	contains(t, lines, `"body":{"card":"`+card+`"}`, `"sealed":true`)
+	contains(t, said, "1 recurring notice")
+	file := filepath.Join(t.TempDir(), "recurring.ndjson")
+	write := func(lines string) {
+		if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(lines)
+	out, _ = to.run(0, "import", file)
+	contains(t, out, "1 created, 0 kept already, 0 refused")
+	x, err := to.engine.Recurrences().Get(t.Context(), key)
+	if err != nil || x.Content.Sealed == "" || len(x.Content.Body) > 0 {
+		t.Errorf("%+v, %v", x, err)
+	}
+	if again, _ := to.run(0, "recur", "export"); again != lines {
+		t.Errorf("imported\n%s\nwant\n%s", again, lines)
+	}
+
+	admin := from.env
+	from.env = []string{admin[0], "NOTIFIER_TOKEN=producer-producer-producer"}
+	bare, said := from.run(0, "recur", "export")
+	testkit.CheckSecrets(t, []string{card}, bare)
+	contains(t, said, "1 recurring notice without its content, which is sealed: use a token of the role operate or admin")
+	write(bare)
+	_, said = to.run(1, "import", file)
+	contains(t, said, key+": sealed: its content was not exported")
+
+	from.env = admin
+	if _, err := from.engine.ForgetSubject(t.Context(), seal.AudienceSubject("m17"), ""); err != nil {
+		t.Fatal(err)
+	}
+	out, _ = from.run(0, "recur", "show", key)
+	contains(t, out, "content forgotten")
+	gone, _ := from.run(0, "recur", "export")
+	write(gone)
+	_, said = to.run(1, "import", file)
+	contains(t, said, key+": its content was forgotten on 20")
+	out, _ = to.run(0, "recur", "export")
+	if out != lines {
+		t.Errorf("a refused import has changed\n%s\nto\n%s", lines, out)
+	}
 }

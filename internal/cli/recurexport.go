@@ -23,7 +23,10 @@ func (a *command) recurExport() *cobra.Command {
 		Use: "export", Short: "Write the recurring notices to standard output, one JSON object a line", Args: takes(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Long: `Writes the recurring notices to standard output as NDJSON. "notifier import" reads such a file: it
-creates or replaces them, and their numbers go on after those in the file.`,
+creates or replaces them, and their numbers go on after those in the file.
+
+Sealed recurring notices are in clear text in the file, and need a token of the role operate or
+admin. The import seals them again.`,
 		Example: "  notifier recur export > recurring.ndjson",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client()
@@ -41,7 +44,7 @@ creates or replaces them, and their numbers go on after those in the file.`,
 
 // exportRecurrences prints all recurring notices under a prefix with their bodies.
 func (a *command) exportRecurrences(ctx context.Context, c *client.Client, prefix string) error {
-	n := 0
+	n, sealed := 0, 0
 	for f := (client.RecurrenceFilter{Prefix: prefix}); ; {
 		page, err := c.Recurrences(ctx, f)
 		if err != nil {
@@ -49,29 +52,51 @@ func (a *command) exportRecurrences(ctx context.Context, c *client.Client, prefi
 		}
 
 		for i := range page.Items {
-			x, err := c.ReadRecurrence(ctx, page.Items[i].Key) // a page has no bodies
-			if p := (*client.Problem)(nil); errors.As(err, &p) && p.Status == http.StatusNotFound {
-				continue // deleted since
-			}
-
+			x, err := a.exportRecurrence(ctx, c, page.Items[i].Key)
 			if err != nil {
 				return err
 			}
 
-			line, err := oneLine(x.JSON, x.Body)
-			if err != nil {
-				return err
+			if x != nil {
+				n++
 			}
 
-			a.say("%s\n", bytes.TrimSpace(line))
-			n++
+			if x != nil && unopened(x) {
+				sealed++
+			}
 		}
 
 		if f.Cursor = page.Cursor; f.Cursor == "" {
-			a.complain("recur export: %s", notice.Count(n, "recurring notice"))
-			return nil
+			break
 		}
 	}
+
+	a.complain("recur export: %s", notice.Count(n, "recurring notice"))
+	if sealed > 0 {
+		a.complain("recur export: %s without its content, which is sealed: use a token of the role operate or admin",
+			notice.Count(sealed, "recurring notice"))
+	}
+
+	return nil
+}
+
+// exportRecurrence prints a recurring notice with its body, which a page does not have. It returns nil if it was deleted since.
+func (a *command) exportRecurrence(ctx context.Context, c *client.Client, key string) (*client.Recurrence, error) {
+	x, err := c.ReadRecurrence(ctx, key)
+	if p := (*client.Problem)(nil); errors.As(err, &p) && p.Status == http.StatusNotFound {
+		return nil, nil
+	}
+
+	if err != nil {
+		return nil, err
+	}
+
+	line, err := oneLine(x.JSON, x.Body)
+	if err == nil {
+		a.say("%s\n", bytes.TrimSpace(line))
+	}
+
+	return x, err
 }
 
 // isRecurrence reports whether a line is one of recur export.
@@ -108,12 +133,21 @@ func putLine(ctx context.Context, c *client.Client, line []byte) (client.Result,
 	return r, err
 }
 
+// unopened reports whether the content of a sealed recurring notice is not shown.
+func unopened(x *client.Recurrence) bool {
+	return x.Sealed && x.Body == nil && x.BodyBase64 == nil && len(x.Headers) == 0 && len(x.Withheld) == 0
+}
+
 // putAgain returns the request that stores a recurring notice as it was exported.
 func putAgain(x *client.Recurrence) (q client.RecurrenceRequest, err error) {
-	if len(x.Withheld) > 0 {
+	switch {
+	case !x.ForgottenAt.IsZero():
+		return q, fmt.Errorf("its content was forgotten on %s", notice.Stamp(x.ForgottenAt))
+	case unopened(x):
+		return q, errors.New("sealed: its content was not exported; export it with a token of the role operate or admin")
+	case len(x.Withheld) > 0:
 		return q, fmt.Errorf("headers: the value of %s was not exported; create it with notifier recur create", strings.Join(x.Withheld, ", "))
-	}
-	if strings.Contains(x.URL, ":xxxxx@") {
+	case strings.Contains(x.URL, ":xxxxx@"):
 		return q, errors.New("url: its password was not exported; create it with notifier recur create")
 	}
 

@@ -45,6 +45,7 @@ type Expiry notice.Expiry
 // Content is the part of a notice that its producer gave, without the body.
 type Content struct {
 	URL         URL         `json:"url,omitempty" doc:"The notice's own address, without a password."`
+	URLSealed   bool        `json:"url_sealed,omitempty" doc:"True if url is without its query and fragment, which are encrypted. Clients of the roles operate and admin get the whole url, and not this member."`
 	Audience    Audience    `json:"audience,omitempty" doc:"The audience, as given."`
 	Method      string      `json:"method,omitempty" enum:"POST,PUT,GET"`
 	ContentType ContentType `json:"content_type,omitempty"`

@@ -37,6 +37,10 @@ func (s *Snapshot) Whole() Faults {
 		f.Add("sealed", nil, "it is encrypted, so the line may lack its content")
 	}
 
+	if s.URLSealed {
+		f.Add("url_sealed", nil, "the query of its url is encrypted")
+	}
+
 	if at := time.Time(s.ForgottenAt); !at.IsZero() {
 		f.Add("forgotten_at", notice.Stamp(at), "its content was forgotten")
 	}

@@ -23,6 +23,7 @@ func (r *reader) sealKeys(text string) *seal.ServiceKeys {
 func (rr *routeReader) seal(c *Config) {
 	raw, rt := &rr.raw, rr.rt
 	rr.sealEntries()
+	rr.sealURL()
 	if raw.Seal == "" {
 		return
 	}
@@ -55,9 +56,25 @@ func (rr *routeReader) sealEntries() {
 	rr.rt.OpenEntries = value == "open"
 }
 
+// sealURL reads whether the queries of urls are sealed.
+func (rr *routeReader) sealURL() {
+	value, rt := rr.raw.SealURL, rr.rt
+	switch rt.SealURL = rr.booleanAs(rr.prefix+"SEAL_URL", value); {
+	case !rt.SealURL:
+	case rr.raw.Seal == "":
+		rr.bad("SEAL_URL", value, "needs SEAL of the same route: route, audience or id")
+	case rt.Target.Kind != "" && rt.Target.Kind != route.KindNotice:
+		rr.bad("SEAL_URL", value, "is for the target notice; remove it, with the target "+string(rt.Target.Kind)+" the notices bring no url")
+	}
+}
+
 // sealText says how a route seals its notices.
 func sealText(rt *route.Route) string {
 	text := ", sealed with a key for each " + string(rt.Seal)
+	if rt.SealURL {
+		text += ", also the queries of urls"
+	}
+
 	if rt.OpenEntries {
 		text += ", its entries in clear text"
 	}

@@ -30,6 +30,11 @@ func TestSealIsRefusedWhereClearTextWouldStay(t *testing.T) {
 		{"SEAL_ENTRIES=\"yes\": want sealed or open", []string{keys, "ROUTE_ORDERS_SEAL=id", "ROUTE_ORDERS_TARGET=log",
 			"ROUTE_ORDERS_SEAL_ENTRIES=yes"}},
 		{"is for the targets list, stream and log", []string{keys, "ROUTE_ORDERS_SEAL=id", "ROUTE_ORDERS_SEAL_ENTRIES=open"}},
+		{"ROUTE_ORDERS_SEAL_URL=\"true\": needs SEAL of the same route", []string{keys, "ROUTE_ORDERS_TARGET=notice",
+			"ROUTE_ORDERS_SEAL_URL=true"}},
+		{"SEAL_URL=\"1\": is for the target notice; remove it, with the target url", []string{keys, "ROUTE_ORDERS_SEAL=id",
+			"ROUTE_ORDERS_SEAL_URL=1"}},
+		{"SEAL_URL=\"perhaps\": want true or false", []string{keys, "ROUTE_ORDERS_SEAL=id", "ROUTE_ORDERS_SEAL_URL=perhaps"}},
 		{"NOTIFIER_SEAL_KEYS: (not shown) entry 1 has no valid name", []string{"SEAL_KEYS=" + hidden}},
 		{"NOTIFIER_SEAL_KEYS: (not shown) the key a has 24 bytes", []string{"SEAL_KEYS=a=" + hidden, "ROUTE_ORDERS_SEAL=id"}},
 	} {
@@ -37,6 +42,20 @@ func TestSealIsRefusedWhereClearTextWouldStay(t *testing.T) {
 		var list Errors
 		if !errors.As(err, &list) || len(list) != 1 || !strings.Contains(err.Error(), x.want) || strings.Contains(err.Error(), hidden) {
 			t.Errorf("%q: %v", x.set, err)
+		}
+	}
+}
+
+func TestQueriesAreSealedIfTheRouteSaysSo(t *testing.T) {
+	key := "SEAL_KEYS=k=" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", seal.KeySize)))
+	for set, want := range map[string]bool{"": false, "false": false, "true": true} {
+		c, err := load(with(key, "ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_SEAL=route", "ROUTE_ORDERS_SEAL_URL="+set))
+		if err != nil || c.Routes[0].SealURL != want {
+			t.Errorf("%q: %v", set, err)
+			continue
+		}
+		if said := strings.Join(Describe(c), "\n"); strings.Contains(said, "also the queries of urls") != want {
+			t.Errorf("%q: %s", set, said)
 		}
 	}
 }

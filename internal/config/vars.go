@@ -110,6 +110,7 @@ type routeVars struct {
 	MaxLen             string `env:"MAXLEN, default=0"`
 	Adopt              string `env:"ADOPT, default=false"`
 	Seal               string `env:"SEAL"`
+	SealURL            string `env:"SEAL_URL, default=false"`
 	SealEntries        string `env:"SEAL_ENTRIES" shown:"sealed"`
 	Order              string `env:"ORDER, default=none"`
 	OrderDead          string `env:"ORDER_DEAD, default=skip"`
@@ -310,13 +311,15 @@ var texts = map[string]string{
 		"See [alarms without Redis](callbacks.md#alarms-without-redis).",
 	"ALARM_FORMAT": "The form of these messages: `json`, `dingtalk`, `feishu`, `wecom`, `slack` or `teams`.",
 	"ALARM_SECRET": "The key that signs them, for `dingtalk` and `feishu`.",
-	"ROUTE_<NAME>_ON_DEAD_BODY": "With ON_DEAD: `none`, or `include`: the hook's notice contains the body of the dead letter, on a route with SEAL " +
-		"its encrypted content.",
+	"ROUTE_<NAME>_ON_DEAD_BODY": "With ON_DEAD: `none`, or `include`: the hook's notice contains the body of the dead letter, on " +
+		"a route with SEAL its encrypted content.",
 	"ROUTE_<NAME>_ON_DOWN": "With ON_DEAD: its route also gets a notice of each receiver that has failed for this time, `1s` to `168h`, and " +
 		"one when the receiver answers again.",
 	"ROUTE_<NAME>_MAXLEN": "The approximate number of entries to which a stream is trimmed; 0 = never trimmed.",
 	"ROUTE_<NAME>_SEAL": "Encrypts bodies, headers, credentials in urls, and answers in Redis, with a key for each `route`, `audience` or " +
 		"`id` (the business id). Needs SEAL_KEYS. Not yet with ADOPT. See [security.md](security.md#sealed-notices).",
+	"ROUTE_<NAME>_SEAL_URL": "Encrypts also the query and the fragment of each notice's url. Scheme, host, port and path stay " +
+		"clear text. Needs SEAL and the target notice. See [security.md](security.md#queries-of-urls).",
 	"ROUTE_<NAME>_SEAL_ENTRIES": "Of sealed notices in a list, stream or log: `sealed` entries have the encrypted text, which consumers " +
 		"open with `POST /v1/open`; `open` entries have the content in clear text.",
 	"ROUTE_<NAME>_ADOPT": "Whether plain `SET key payload EX n` timers under the prefix are adopted as notices. Needs RETENTION of at least " +

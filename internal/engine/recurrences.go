@@ -49,10 +49,6 @@ func (r *Recurrences) Check(ctx context.Context, d *recur.Definition) ([]recur.F
 		add("retry", "repeats its last step, so the notice needs expires")
 	}
 
-	if to.Seal != "" {
-		add("key", "route "+to.Name+" seals its notices, and recurring notices on such a route are not supported yet")
-	}
-
 	for _, m := range to.Misfits(&d.Content) {
 		add(m.Field, m.Text)
 	}
@@ -92,8 +88,9 @@ func (r *Recurrences) over(ctx context.Context, d *recur.Definition) (bool, erro
 	return was.Until.UnixMilli() != d.Until.UnixMilli(), err
 }
 
-// Put stores a definition, in place of the one of the same key if there is one. created reports whether there was none. An
-// occurrence that was stored ahead and has not begun is withdrawn, and its tick gets one of the new definition.
+// Put stores a definition, in place of the one of the same key if there is one, and seals its content if the route seals. created
+// reports whether there was none. An occurrence that was stored ahead and has not begun is withdrawn, and its tick gets one of the new
+// definition. The error may be a vault.ForgottenError, or wrap vault.ErrSealed.
 func (r *Recurrences) Put(ctx context.Context, d recur.Definition) (x recur.Recurrence, created bool, err error) {
 	faults, err := r.Check(ctx, &d)
 	if err != nil {
@@ -103,9 +100,10 @@ func (r *Recurrences) Put(ctx context.Context, d recur.Definition) (x recur.Recu
 		return x, false, faults[0]
 	}
 
-	x, err = r.change(ctx, d.Key, func(was *recur.Recurrence) (*recur.Definition, error) {
+	x, err = r.change(ctx, d.Key, func(ctx context.Context, to *route.Route, was *recur.Recurrence) (*recur.Definition, error) {
 		created = was.Key == ""
-		return &d, nil
+		next := d
+		return &next, r.seal(ctx, to, was, &next)
 	})
 	return x, created, err
 }
@@ -156,7 +154,7 @@ func (r *Recurrences) Resume(ctx context.Context, key string) (recur.Recurrence,
 
 // existing changes a definition that must exist.
 func (r *Recurrences) existing(ctx context.Context, key string, edit func(*recur.Definition) *recur.Definition) (recur.Recurrence, error) {
-	return r.change(ctx, key, func(was *recur.Recurrence) (*recur.Definition, error) {
+	return r.change(ctx, key, func(_ context.Context, _ *route.Route, was *recur.Recurrence) (*recur.Definition, error) {
 		if was.Key == "" {
 			return nil, fmt.Errorf("%s: %w", key, store.ErrNotDefined)
 		}
@@ -166,10 +164,12 @@ func (r *Recurrences) existing(ctx context.Context, key string, edit func(*recur
 	})
 }
 
-// change reads a definition and writes the one that edit returns for it; nil deletes it. It reads and writes again if the state has
-// changed in between.
-func (r *Recurrences) change(ctx context.Context, key string, edit func(was *recur.Recurrence) (*recur.Definition, error)) (
-	recur.Recurrence, error) {
+// edit returns the definition that takes the place of a stored one; nil deletes it.
+type edit func(ctx context.Context, to *route.Route, was *recur.Recurrence) (*recur.Definition, error)
+
+// change reads a definition and writes the one that edit returns for it. It reads and writes again if the state has changed in between,
+// or if Redis has lost the key that seals the content.
+func (r *Recurrences) change(ctx context.Context, key string, next edit) (recur.Recurrence, error) {
 	ctx, cancel := r.e.bounded(ctx)
 	defer cancel()
 	to, err := r.e.route(ctx, key)
@@ -183,7 +183,7 @@ func (r *Recurrences) change(ctx context.Context, key string, edit func(was *rec
 			return was, err
 		}
 
-		d, err := edit(&was)
+		d, err := next(ctx, to, &was)
 		if err != nil {
 			return was, err
 		}
@@ -192,6 +192,11 @@ func (r *Recurrences) change(ctx context.Context, key string, edit func(was *rec
 		}
 
 		x, err := r.define(ctx, to, &was, d, key)
+		if errors.Is(err, store.ErrNoDataKey) {
+			r.e.vault.Forget(r.e.store.Space().Shard(key))
+			continue
+		}
+
 		if !errors.Is(err, store.ErrOtherState) && !errors.Is(err, store.ErrReplaced) {
 			return x, err
 		}

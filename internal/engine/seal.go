@@ -22,6 +22,7 @@ func (e *Engine) newVault() *vault.Vault {
 	e.sealed.routes = slices.ContainsFunc(e.o.Routes.All(), func(r *route.Route) bool { return r.Seal != "" })
 	v := vault.New(e.o.SealKeys, e.store.Wire())
 	v.KeyAge = cmp.Or(e.o.KeyAge, vault.KeyAge)
+	v.SealURLs(e.o.Routes.SealsURL)
 	v.Follow(e.peersSealKeys, e.o.Logger)
 	if d := e.o.History.DB; d != nil {
 		d.KeepKeys(v.Keys)

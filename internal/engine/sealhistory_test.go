@@ -408,17 +408,14 @@ func TestSubjectsForgottenAfterABackupAreSoAfterItsRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.scheduleSealed(t, sealedFor("m_1", 1, 0), sealedFor("m_2", 2, 0))
-	if err := srv.Client().SRem(t.Context(), w.store.Space().Paused(), "app1").Err(); err != nil {
-		t.Fatal(err)
-	}
 	backup := backUp(t, srv.Client())
-	if err := w.store.Layout.Pause(t.Context(), "app1"); err != nil {
-		t.Fatal(err)
-	}
 	at := w.forget(t, "m_1").At
 	w.stop()
 
 	restore(t, srv.Client(), backup)
+	if err := srv.Client().SRem(t.Context(), w.store.Space().Paused(), "app1").Err(); err != nil { // else nothing is delivered
+		t.Fatal(err)
+	}
 	w = remembering(t, srv, h, openHistory(t, url), nil)
 	w.until(t, key(1), notice.Dead)
 	testkit.Until(t, "the delivery of the other notice", func() bool { return x.body(key(2)) != "" })

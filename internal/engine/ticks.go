@@ -38,7 +38,9 @@ func (t ticker) Tick(ctx context.Context, p keys.Partition, now time.Time) time.
 	case !t.e.store.Layout.HasEvents(p.Shard): // an old shard
 		err = all.Leave(ctx, p.Shard)
 	case len(steps) > 0:
-		_, err = t.make(ctx, all, to, p, steps)
+		var out []store.Ticked
+		out, err = t.make(ctx, all, to, p, steps)
+		err = errors.Join(err, t.withoutKeys(ctx, all, p, steps, out))
 	}
 
 	if errors.Is(err, wire.ErrMoved) || errors.Is(err, store.ErrReplaced) {
@@ -103,7 +105,8 @@ func (t ticker) make(ctx context.Context, all *store.Recurrences, to *route.Rout
 }
 
 // RunNow stores an occurrence that is due at once, also of a paused definition. Its tick is the time of the call, and the next ticks
-// stay as they are. It counts neither for Times nor as one of the ticks.
+// stay as they are. It counts neither for Times nor as one of the ticks. The error may be a vault.ForgottenError, or wrap
+// vault.ErrUnknownKey: there is no key for the content.
 func (r *Recurrences) RunNow(ctx context.Context, key string) (store.Reply, error) {
 	ctx, cancel := r.e.bounded(ctx)
 	defer cancel()
@@ -113,30 +116,38 @@ func (r *Recurrences) RunNow(ctx context.Context, key string) (store.Reply, erro
 	}
 
 	for range defineTries {
-		x, err := r.store().Get(ctx, key)
-		if err != nil {
-			return store.Reply{}, err
-		}
-
-		now, err := r.e.store.Wire().Now(ctx)
-		if err != nil {
-			return store.Reply{}, err
-		}
-
-		x.Definition = withExpiry(to, x.Definition)
-		p := r.e.store.Space().Partition(to.Prefix, key)
-		out, err := ticker{r.e}.make(ctx, r.store(), to, p, []store.Tick{{Of: x, Step: x.State.RunNow(now), Keep: true}})
-		if errors.Is(err, store.ErrReplaced) {
-			continue // the definition moves to another shard
-		}
-
-		if len(out) == 1 && !out[0].Stale && !out[0].Occupied || err != nil {
-			if len(out) == 0 {
-				return store.Reply{}, err
-			}
-			return out[0].Reply, err
+		reply, done, err := r.run(ctx, to, key)
+		if done || err != nil {
+			return reply, err
 		}
 	}
 
 	return store.Reply{}, fmt.Errorf("%s: %w", key, store.ErrOtherState)
+}
+
+// run is one try of RunNow. done is false if the definition has changed, or its data key was in another shard.
+func (r *Recurrences) run(ctx context.Context, to *route.Route, key string) (reply store.Reply, done bool, err error) {
+	x, err := r.store().Get(ctx, key)
+	if err != nil {
+		return reply, false, err
+	}
+
+	now, err := r.e.store.Wire().Now(ctx)
+	if err != nil {
+		return reply, false, err
+	}
+
+	x.Definition = withExpiry(to, x.Definition)
+	p := r.e.store.Space().Partition(to.Prefix, key)
+	out, err := ticker{r.e}.make(ctx, r.store(), to, p, []store.Tick{{Of: x, Step: x.State.RunNow(now), Keep: true}})
+	switch {
+	case errors.Is(err, store.ErrReplaced): // the definition moves to another shard
+		return reply, false, nil
+	case len(out) == 0:
+		return reply, true, err
+	case out[0].NoDataKey:
+		return reply, false, r.e.vault.Obtain(ctx, p.Shard, x.Content.Sealed)
+	}
+
+	return out[0].Reply, !out[0].Stale && !out[0].Occupied, err
 }

@@ -144,6 +144,7 @@ func withoutPassword(address string) string {
 //	scheduled  the url as scheduled, and a digest of the content, if url or headers were changed since
 //	expires, first_expires, expires_after, tick  as in the record
 //	sealed_content, same  the sealed text of a content, and its digest
+//	url_sealed  true if the sealed text has the query and the fragment of the url
 //
 // An attempt has the sealed text of its answer in sealed.
 func attemptsText(n *notice.Notice) string {
@@ -166,6 +167,10 @@ func attemptsText(n *notice.Notice) string {
 
 	if n.Same != "" {
 		more += sameMember + encode(n.Same)
+	}
+
+	if n.URLSealed {
+		more += `,"url_sealed":true`
 	}
 
 	switch {
@@ -240,6 +245,7 @@ func readAttempts(f *rowReader, n *notice.Notice) {
 		Scheduled         *notice.AsScheduled
 		Sealed, Same      string
 		Content           string `json:"sealed_content"`
+		URLSealed         bool   `json:"url_sealed"`
 		times
 	}
 	readable := json.Unmarshal(text, &list) == nil
@@ -249,16 +255,16 @@ func readAttempts(f *rowReader, n *notice.Notice) {
 			n.Resend, n.Resent = r.Resend, r.Resent
 		}
 
-		n.Scheduled, n.Sealed, n.Same = r.Scheduled, r.Content, r.Same
+		n.Scheduled, n.Sealed, n.Same, n.URLSealed = r.Scheduled, r.Content, r.Same, r.URLSealed
 		r.set(&n.Content)
-		alone := n.Resend > 0 || n.Scheduled != nil || n.Sealed != "" || n.Same != "" || r.times != times{}
+		alone := n.Resend > 0 || n.Scheduled != nil || n.Sealed != "" || n.Same != "" || n.URLSealed || r.times != times{}
 		if last == 0 && r.N == 0 && alone { // there are no attempts
 			return
 		}
 	}
 
 	if json.Unmarshal(text, &n.Attempts) != nil {
-		n.Attempts, n.Resend, n.Resent, n.Scheduled, n.Sealed, n.Same = nil, 0, 0, nil, "", ""
+		n.Attempts, n.Resend, n.Resent, n.Scheduled, n.Sealed, n.Same, n.URLSealed = nil, 0, 0, nil, "", "", false
 		times{}.set(&n.Content)
 		f.damage()
 	}

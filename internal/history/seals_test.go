@@ -26,7 +26,7 @@ const subject = seal.Subject("audience:m17")
 func sealedBy(t *testing.T, d *seal.DataKey, i int) store.Entry {
 	t.Helper()
 	return ended(i, func(e *store.Entry) {
-		text, err := d.Seal(seal.Content, "ns", e.Key, e.Content.Secret())
+		text, err := d.Seal(seal.Content, "ns", e.Key, e.Content.Secret(false))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +34,7 @@ func sealedBy(t *testing.T, d *seal.DataKey, i int) store.Entry {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e.Content.Seal(text.String(), "c2FtZQ")
+		e.Content.Seal(text.String(), "c2FtZQ", false)
 		e.Attempts[0].Response, e.Attempts[0].Sealed = "", answer.String()
 	})
 }
@@ -94,7 +94,7 @@ func TestSealedRowRoundTripsEntry(t *testing.T) {
 		}{{BodiesKeep, true, true}, {BodiesHash, false, true}, {BodiesDrop, false, false}} {
 			e := sealedBy(t, key, i+1)
 			without := sealedBy(t, key, i+11) // without attempts, the members stand alone
-			without.Attempts, without.AttemptsMade = nil, 0
+			without.Attempts, without.AttemptsMade, without.URLSealed = nil, 0, true
 			d := open(t, Options{URL: url})
 			write(t, d, rowsOf(x.bodies, e, without))
 			for _, want := range []store.Entry{e, without} {
@@ -103,7 +103,7 @@ func TestSealedRowRoundTripsEntry(t *testing.T) {
 					t.Fatal(r.Damaged, ok, err)
 				}
 				if !r.WasSealed() || r.BodyKept != x.text || (r.Sealed == want.Sealed) != x.text || (r.Same == want.Same) != x.digest ||
-					len(r.Body) > 0 || r.BodyHash != nil {
+					len(r.Body) > 0 || r.BodyHash != nil || r.URLSealed != want.URLSealed {
 					t.Errorf("%s: %+v", x.bodies, r)
 				}
 				if !slices.Equal(r.Attempts, want.Attempts) {

@@ -118,7 +118,8 @@ func TestKeyStaysForTheLaterOfTwoWriters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tx.ExecContext(t.Context(), "UPDATE history_seals SET used = $1 WHERE name = $2", dayNumber(time.Now()), key.ID); err != nil {
+		const later = "UPDATE history_seals SET used = $1 WHERE name = $2"
+		if _, err := tx.ExecContext(t.Context(), later, dayNumber(time.Now()), key.ID); err != nil {
 			t.Fatal(err)
 		}
 		written := make(chan error, 1)

@@ -29,41 +29,48 @@ type Settled struct {
 // marks it as delivered or cancelled in Redis. Subjects that were forgotten later are forgotten again. With dryRun, Settle
 // only counts. Otherwise the notices' routes must be paused, or the error wraps ErrNotPaused. Settle may be repeated.
 func (d *DB) Settle(ctx context.Context, s *store.Store, dryRun bool) (done Settled, err error) {
-	paused, err := s.Layout.Paused(ctx)
-	if err != nil {
-		return done, err
-	}
-
 	if done.Forgotten, err = vault.Recall(ctx, s.Wire(), d, dryRun); err != nil {
 		return done, err
 	}
 
 	for _, state := range []notice.State{notice.Scheduled, notice.Claimed, notice.Dead} {
-		q := store.Query{Routes: s.Layout.Prefixes(), State: state, Limit: MostOutcomes}
-		for {
-			page, err := s.List(ctx, q)
-			if err != nil {
-				return done, err
-			}
-			if len(page.Missing) > 0 {
-				return done, page.Missing[0].Err
-			}
-
-			known, err := d.compare(ctx, page.Items, &done)
-			if err == nil && !dryRun {
-				err = settle(ctx, s, known, paused, &done)
-			}
-
-			if err != nil {
-				return done, err
-			}
-			if q.Cursor = page.Cursor; q.Cursor == "" {
-				break
-			}
+		if err := d.settleState(ctx, s, state, dryRun, &done); err != nil {
+			return done, err
 		}
 	}
 
 	return done, nil
+}
+
+// settleState is Settle for the notices of a state.
+func (d *DB) settleState(ctx context.Context, s *store.Store, state notice.State, dryRun bool, done *Settled) error {
+	paused, err := s.Layout.Paused(ctx)
+	if err != nil {
+		return err
+	}
+
+	q := store.Query{Routes: s.Layout.Prefixes(), State: state, Limit: MostOutcomes}
+	for {
+		page, err := s.List(ctx, q)
+		if err != nil {
+			return err
+		}
+		if len(page.Missing) > 0 {
+			return page.Missing[0].Err
+		}
+
+		known, err := d.compare(ctx, page.Items, done)
+		if err == nil && !dryRun {
+			err = settle(ctx, s, known, paused, done)
+		}
+
+		if err != nil {
+			return err
+		}
+		if q.Cursor = page.Cursor; q.Cursor == "" {
+			return nil
+		}
+	}
 }
 
 // compare returns and counts the notices of a page that were finalized later.

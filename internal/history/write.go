@@ -66,7 +66,7 @@ func (d *DB) Write(ctx context.Context, rows []Row) (Written, error) {
 func bareOf(r Row) Row {
 	n := *r.Notice
 	n.Body, n.Attempts, n.URL, n.Audience, n.ContentType, n.Traceparent = nil, nil, "", "", "", ""
-	n.Sealed, n.Same = "", ""
+	n.Sealed, n.Same, n.URLSealed = "", "", false
 	n.Headers, r.Withheld = nil, nil
 	for _, h := range r.Notice.Headers {
 		n.Headers, r.Withheld = append(n.Headers, notice.Header{Name: h.Name}), append(r.Withheld, h.Name)

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"notifier/internal/history"
@@ -21,7 +22,7 @@ type Keyring struct {
 
 // Ready returns the result of each notice that cannot be scheduled in a shard: KeyForgotten, KeyLost or Unfit. "" = it can. For
 // these it stores the data keys of the sealed ones in the shard, because Redis may have lost them. A notice in clear text whose
-// route seals its notices is sealed. It may be repeated.
+// route seals its notices is sealed, and so is the clear query of a sealed notice whose route seals urls. It may be repeated.
 func (k Keyring) Ready(ctx context.Context, shard int, list []*notice.Notice) ([]string, error) {
 	out := make([]string, len(list))
 	gone, err := k.bring(ctx, shard, list)
@@ -32,10 +33,11 @@ func (k Keyring) Ready(ctx context.Context, shard int, list []*notice.Notice) ([
 
 		if n.Sealed != "" {
 			out[i] = gone[keyOf(n.Sealed)]
-			continue
 		}
 
-		out[i], err = k.seal(ctx, shard, n)
+		if out[i] == "" {
+			out[i], err = k.seal(ctx, shard, n)
+		}
 	}
 
 	return out, err
@@ -105,10 +107,10 @@ func idsOf(list []*notice.Notice) (ids []string) {
 	return ids
 }
 
-// seal seals a notice in clear text, if its route seals its notices.
+// seal seals the clear parts of a notice, if its route does.
 func (k Keyring) seal(ctx context.Context, shard int, n *notice.Notice) (result string, err error) {
 	r := k.Routes.Prefix(n.Route)
-	if r == nil || r.Seal == "" {
+	if r == nil || !r.SealsMore(&n.Content) {
 		return "", nil
 	}
 
@@ -118,10 +120,38 @@ func (k Keyring) seal(ctx context.Context, shard int, n *notice.Notice) (result 
 	}
 
 	k.Vault.Forget(shard) // the scripts do not check that Redis has the data key
-	err = k.Vault.SealNotice(ctx, shard, of, n)
-	if !vault.ForgottenAt(err).IsZero() {
+	x, err := sealed(ctx, k.Vault, place{shard, of}, n)
+	switch {
+	case !vault.ForgottenAt(err).IsZero():
 		return KeyForgotten, nil
+	case errors.Is(err, seal.ErrForeign), errors.Is(err, seal.ErrFormat):
+		return Unreadable, nil
+	case err != nil:
+		return "", err
 	}
 
-	return "", err
+	*n = *x
+	return "", nil
+}
+
+// place names the keys that seal a notice: those of a subject in a shard.
+type place struct {
+	shard int
+	of    seal.Subject
+}
+
+// sealed returns a notice sealed. Of one that is sealed already, the content is sealed anew, and the answers stay.
+func sealed(ctx context.Context, v *vault.Vault, at place, n *notice.Notice) (*notice.Notice, error) {
+	if n.Sealed == "" {
+		n = n.ToSeal()
+		return n, v.SealNotice(ctx, at.shard, at.of, n)
+	}
+
+	opened, err := v.Open(ctx, at.shard, n.Key, &n.Content)
+	if err != nil {
+		return nil, err
+	}
+
+	n = n.ToSealAgain(opened)
+	return n, v.Seal(ctx, at.shard, at.of, n.Key, &n.Content)
 }

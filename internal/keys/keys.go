@@ -276,10 +276,12 @@ func (s Space) Bucket(shard int, end string) string { return s.Tombstones(shard)
 // Seals is the hash of the wrapped keys that seal the notices of a shard: see package vault.
 func (s Space) Seals(shard int) string { return s.Base(shard) + "seals" }
 
-// WithRecords returns the hashes and lists of a shard that have records of notices, or entries with parts of them.
+// WithRecords returns the hashes and lists of a shard that have records of notices, definitions of recurring ones, or entries with parts
+// of records.
 func (s Space) WithRecords(shard int, prefixes []string) (hashes, lists []string) {
 	for _, p := range prefixes {
-		hashes = append(hashes, s.Records(Partition{p, shard}))
+		at := Partition{p, shard}
+		hashes = append(hashes, s.Recurring(at), s.Records(at)) // in this order, because definitions store records
 	}
 
 	// A notice that leaves for one of these while others are read is found there.

@@ -31,8 +31,10 @@ type Content struct {
 	// Sealed is the sealed text of the body, the headers and the credentials of the url, which are then not in the other fields:
 	// see Seal. Same is a digest of these, under the digest key of their subject. Both are empty if the content is not sealed.
 	Sealed, Same string
-	Ladder       Ladder // nil = the route's
-	Method       string // empty = POST
+	// URLSealed means that the query and the fragment of the url are in Sealed too, and not in URL.
+	URLSealed bool
+	Ladder    Ladder // nil = the route's
+	Method    string // empty = POST
 	// Expires is the time from which no attempt begins any more; zero = there is none. The notice is dead then. ExpiresAfter is
 	// the time from the first due time to Expires, if the producer or the route gave a duration. A repeated call may give another
 	// duration, but no other Expires.

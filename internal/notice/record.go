@@ -32,7 +32,8 @@ import (
 // it last, if any, in "redirect". Older versions ignore these members, and drop them at their settle.
 //
 // On a route with a seal, "sealed" is the sealed text of the body, the headers and the credentials of the url, and "same" a digest of
-// them. An attempt has the receiver's answer in "sealed" too.
+// them. An attempt has the receiver's answer in "sealed" too. With "url_sealed", "sealed" also has the query and the fragment of the url,
+// which "url" lacks.
 //
 // The body is in "json" when it is JSON, byte for byte as received, in "text" when it is UTF-8, and in
 // "base64" otherwise.
@@ -153,6 +154,10 @@ func (c *Content) append(b []byte) []byte {
 	if c.Sealed != "" {
 		b = appendString(b, "sealed", c.Sealed)
 		b = appendString(b, "same", c.Same)
+	}
+
+	if c.URLSealed {
+		b = append(b, `,"url_sealed":true`...)
 	}
 
 	b = c.appendBody(b)
@@ -376,6 +381,7 @@ type record struct {
 	Headers  [][2]string     `json:"headers"`
 	Sealed   string          `json:"sealed"`
 	Same     string          `json:"same"`
+	SealsURL bool            `json:"url_sealed"`
 	Retry    *string         `json:"retry"`
 	Tick     int64           `json:"tick"`
 	Trace    string          `json:"trace"`
@@ -497,7 +503,7 @@ func (r *record) check() error {
 func (r *record) content() (Content, error) {
 	c := Content{URL: r.URL, Audience: r.Audience, Method: r.Method, ContentType: r.Type, Traceparent: r.Trace, Tracestate: r.State,
 		Adopted: r.Adopted, Lost: r.Lost, Scheduled: r.As, Expires: timeOf(r.Expires), ExpiresAfter: time.Duration(r.After) * time.Millisecond,
-		FirstExpires: r.WasUntil, Tick: timeOf(r.Tick), Sealed: r.Sealed, Same: r.Same}
+		FirstExpires: r.WasUntil, Tick: timeOf(r.Tick), Sealed: r.Sealed, Same: r.Same, URLSealed: r.SealsURL}
 
 	switch {
 	case r.JSON != nil:

@@ -61,6 +61,9 @@ func scan(key, route, s string) (*Notice, bool) {
 			n.Sealed = c.text()
 		case "same":
 			n.Same = c.text()
+		case "url_sealed":
+			c.take("true")
+			n.URLSealed = true
 		case "adopted":
 			c.take("true")
 			n.Adopted = true

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Secret returns the part of a content that is sealed, as text: the body, the headers, and the url if it has credentials or
-// if headers have some. The same contents have the same text.
-func (c *Content) Secret() []byte {
+// Secret returns the part of a content that is sealed, as text: the body, the headers, and the url if it has credentials, if headers
+// have some, or if query is true and it has a query or a fragment. The same contents have the same text.
+func (c *Content) Secret(query bool) []byte {
 	s := Content{Body: c.Body, Headers: c.Headers}
-	if withoutUser(c.URL) != c.URL || len(WithoutCredentials(c.Headers)) < len(c.Headers) {
+	if clearURL(c.URL, query) != c.URL || len(WithoutCredentials(c.Headers)) < len(c.Headers) {
 		s.URL = c.URL
 	}
 
@@ -22,20 +22,38 @@ func (n *Notice) ToSeal() *Notice {
 	x := *n
 	x.kept = ""
 	if n.Scheduled != nil {
-		x.Scheduled = &AsScheduled{URL: withoutUser(n.Scheduled.URL)}
+		x.Scheduled = &AsScheduled{URL: n.Scheduled.URL}
 	}
 
 	return &x
 }
 
-// Seal replaces the part that Secret returns by its sealed text and its digest.
-func (c *Content) Seal(sealed, same string) {
-	c.Sealed, c.Same = sealed, same
-	c.URL, c.Body, c.Headers = withoutUser(c.URL), nil, nil
+// ToSealAgain returns a copy of a sealed notice with its content opened, to be sealed in another form.
+func (n *Notice) ToSealAgain(opened Content) *Notice {
+	x := *n
+	x.kept = ""
+	x.Content = opened
+	return &x
 }
 
-// Opened returns a sealed content as if it had not been sealed: with the part that Secret has returned. If the receiver has been
-// changed since, it has no credentials.
+// ShowsQuery reports whether the query or the fragment of the url, or of the url as scheduled, is in clear text.
+func (c *Content) ShowsQuery() bool {
+	return HasQuery(c.URL) || c.Scheduled != nil && HasQuery(c.Scheduled.URL)
+}
+
+// Seal replaces the part that Secret returns by its sealed text and its digest. query is that of the call of Secret. Of the url as
+// scheduled, only the clear part stays.
+func (c *Content) Seal(sealed, same string, query bool) {
+	c.Sealed, c.Same = sealed, same
+	c.URLSealed = query && HasQuery(c.URL)
+	c.URL, c.Body, c.Headers = clearURL(c.URL, query), nil, nil
+	if first := c.Scheduled; first != nil {
+		c.Scheduled = &AsScheduled{URL: clearURL(first.URL, query), Content: first.Content}
+	}
+}
+
+// Opened returns a sealed content as if it had not been sealed: with the part that Secret has returned. If a redirect has changed the url
+// since, it keeps its query and fragment, and loses its credentials.
 func (c *Content) Opened(secret []byte) (Content, error) {
 	s, ok := scanSecret(string(secret))
 	if !ok {
@@ -46,16 +64,31 @@ func (c *Content) Opened(secret []byte) (Content, error) {
 	}
 
 	x := *c
-	x.Body, x.Headers, x.Sealed, x.Same = s.Body, s.Headers, "", ""
+	x.Body, x.Headers, x.Sealed, x.Same, x.URLSealed = s.Body, s.Headers, "", "", false
 	switch {
 	case s.URL == "":
-	case withoutUser(s.URL) == c.URL:
+	case c.URL == clearURL(s.URL, false), c.URL == clearURL(s.URL, true):
 		x.URL = s.URL
-	case !SameReceiver(s.URL, c.URL):
-		x.Headers = WithoutCredentials(s.Headers)
+	default:
+		x.redirected(&s)
+	}
+
+	if first := x.Scheduled; first != nil && first.URL == c.URL { // the address is still the first one
+		x.Scheduled = &AsScheduled{URL: x.URL, Content: first.Content}
 	}
 
 	return x, nil
+}
+
+// redirected completes an opened content whose url is not the sealed one.
+func (c *Content) redirected(sealed *Content) {
+	if !SameReceiver(sealed.URL, c.URL) {
+		c.Headers = WithoutCredentials(sealed.Headers)
+	}
+
+	if c.URL != "" && !HasQuery(c.URL) {
+		c.URL += sealed.URL[queryAt(sealed.URL):]
+	}
 }
 
 // ReaddressSealed is Readdress for a sealed notice. opened is its content, and seal seals the new one.
@@ -70,16 +103,37 @@ func (n *Notice) ReaddressSealed(a Address, opened Content, seal func(c *Content
 		first = *n.Scheduled
 	}
 
-	x.URL, x.Body, x.Headers, x.Scheduled = next.URL, next.Body, next.Headers, nil
+	x.URL, x.Body, x.Headers, x.Scheduled = next.URL, next.Body, next.Headers, &first
 	if err := seal(&x.Content); err != nil {
 		return nil, err
 	}
 
-	if x.Content.digest() != first.Content {
-		x.Scheduled = &first
+	now := x.Content
+	if now.Scheduled = nil; now.digest() == first.Content {
+		x.Scheduled = nil // as scheduled again
 	}
 
 	return x, nil
+}
+
+// HasQuery reports whether an address has a query or a fragment.
+func HasQuery(address string) bool { return queryAt(address) < len(address) }
+
+// queryAt returns where the query or the fragment of an address begins; its length without both.
+func queryAt(address string) int {
+	if at := strings.IndexAny(address, "?#"); at >= 0 {
+		return at
+	}
+	return len(address)
+}
+
+// clearURL returns the part of an address that is not sealed: without user and password, and without query and fragment if query
+// is true.
+func clearURL(address string, query bool) string {
+	if query {
+		address = address[:queryAt(address)]
+	}
+	return withoutUser(address)
 }
 
 // withoutUser returns an address without user and password.

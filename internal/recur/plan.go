@@ -24,6 +24,8 @@ type Step struct {
 	Tick                         time.Time
 	Number                       int
 	Stored, Occupied, Overlapped State
+	// Forgotten is the state if its tick is skipped because the content was forgotten: the tick counts as missed.
+	Forgotten State
 	// After is when to make the following step, unless the number was occupied; zero = there is none.
 	After time.Time
 }
@@ -42,10 +44,11 @@ func (d *Definition) Plan(s State, now time.Time) (Step, error) {
 	}
 
 	n := s.Number + 1
-	x := Step{At: d.storeAt(tick, timeOf(s.Cursor)), Tick: tick, Number: n, Stored: s, Occupied: s, Overlapped: s}
+	x := Step{At: d.storeAt(tick, timeOf(s.Cursor)), Tick: tick, Number: n, Stored: s, Occupied: s, Overlapped: s, Forgotten: s}
 	missed := t.count(timeOf(s.Cursor), tick)
 	x.Occupied.Number, x.Occupied.Occupied = n, s.Occupied+1
 	x.Overlapped.Cursor, x.Overlapped.Overlapped, x.Overlapped.Missed = tick.UnixMilli(), s.Overlapped+1, s.Missed+missed
+	x.Forgotten.Cursor, x.Forgotten.Missed = tick.UnixMilli(), s.Missed+missed+1
 	x.Stored.Number, x.Stored.Last, x.Stored.Cursor, x.Stored.LastTick = n, n, tick.UnixMilli(), tick.UnixMilli()
 	x.Stored.Stored, x.Stored.Missed = s.Stored+1, s.Missed+missed
 	if next := t.next(tick); !next.IsZero() { // also after the last of Times, because this tick may be skipped

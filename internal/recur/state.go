@@ -22,8 +22,8 @@ type State struct {
 	Last     int   `json:"last,omitempty"`
 	LastTick int64 `json:"tick,omitempty"`
 	// The other fields count since the definition was created. Stored counts occurrences for ticks, Missed ticks without one because
-	// they were missed, Overlapped ticks without one because of the policy OverlapSkip, and Occupied numbers that were skipped because
-	// the key had another notice.
+	// they were missed or the content was forgotten, Overlapped ticks without one because of the policy OverlapSkip, and Occupied numbers
+	// that were skipped because the key had another notice.
 	Stored     int `json:"stored,omitempty"`
 	Missed     int `json:"missed,omitempty"`
 	Overlapped int `json:"overlapped,omitempty"`
@@ -62,6 +62,15 @@ const separator = "\n"
 func (s State) Encode() string {
 	b, _ := json.Marshal(s) // numbers only
 	return string(b)
+}
+
+// Resealed returns the text that stores a definition with another content of the same meaning. Steps that were planned before are not
+// made.
+func (r *Recurrence) Resealed(c notice.Content) string {
+	s, d := r.State, r.Definition
+	s.Changes++
+	d.Content = c
+	return s.Encode() + separator + d.Encode()
 }
 
 // Decode parses a stored text. The definition's Key is empty if it was deleted.

@@ -116,6 +116,7 @@ func (r *Route) settings(add func(name, value string, hidden bool)) {
 	d.flag("https only", r.HTTPSOnly)
 	d.flag("adopt", r.Adopt)
 	d.add("seal", string(r.Seal))
+	d.flag("seal url", r.SealURL)
 	d.flag("open entries", r.OpenEntries)
 	d.add("order", string(r.Order))
 	d.number("dead retention", r.DeadRetention.Seconds())

@@ -168,6 +168,11 @@ func (r *Route) SealSubject(audience, key string) (of seal.Subject, text string)
 	return of, text
 }
 
+// SealsMore reports whether a part of a content is in clear text that the route seals.
+func (r *Route) SealsMore(c *notice.Content) bool {
+	return r.Seal != "" && (c.Sealed == "" || r.SealURL && c.ShowsQuery())
+}
+
 // lacksAudience returns an error text if the route signs per audience and the content has none; empty
 // otherwise.
 func (r *Route) lacksAudience(c *notice.Content) string {

@@ -96,6 +96,8 @@ type Route struct {
 	HTTPSOnly   bool
 	Adopt       bool
 	Seal        seal.Scope // of the subjects whose keys seal the notices; empty = they are not sealed
+	// SealURL means that the query and the fragment of a notice's url are sealed too.
+	SealURL bool
 	// OpenEntries is set if the entries of sealed notices have the clear content. See [Route.KeepsSealed].
 	OpenEntries bool
 	Order       Order

@@ -93,6 +93,12 @@ func (t *Table) Match(key string) *Route {
 	return nil
 }
 
+// SealsURL reports whether the route of a valid notice key seals the query and the fragment of urls.
+func (t *Table) SealsURL(key string) bool {
+	r := t.Match(key)
+	return r != nil && r.SealURL
+}
+
 // IsForWorkers reports whether a notice that is stored under this instance's route r belongs to a recorded route, so
 // that this instance must not deliver it. It does not allocate.
 func (t *Table) IsForWorkers(r *Route, key string) bool {

@@ -1,22 +1,3 @@
-// Package schedule accepts notices (delayed callbacks). It finds the route of each, its configuration by key prefix,
-// validates the notice, and stores it in Redis. Concurrent calls share round trips to a node, one server of Redis:
-//
-//	Schedule ─┐
-//	Schedule ─┼─▶ one batch per node ─▶ script calls ─▶ one round trip
-//	Schedule ─┘
-//
-// Schedule sends a notice at once if fewer than two round trips to its node are in flight. Later notices for the node
-// are then sent together. [Scheduler.Many] sends its notices separately. A slow node delays only calls with notices for
-// it.
-//
-// # Guarantees
-//
-// If Created is true in a reply, the notice was stored. After an error that wraps wire.ErrUnavailable, it may be stored
-// or not. The caller may repeat the call: that normally creates no second notice, except with the option
-// [store.Replace]. Requests for one key keep their order within one call of Many.
-//
-// If a caller's context ends before its notice is sent, the notice is dropped. If it ends later, the notice may be
-// stored. The end of one caller's context does not end a round trip that other callers share.
 package schedule
 
 import (
@@ -28,13 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/pace"
 	"notifier/internal/route"
-	"notifier/internal/seal"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -65,14 +43,6 @@ type Options struct {
 	Vault Vault
 	// Now is Redis's clock, with which due times are compared. Nil means time.Now.
 	Now func() time.Time
-}
-
-// Vault seals contents. *[vault.Vault] is one.
-type Vault interface {
-	// Seal seals the secret part of a content with the keys of a subject. It stores them in the shard if they are new.
-	Seal(ctx context.Context, shard int, of seal.Subject, key string, c *notice.Content) error
-	// Forget drops the keys of a shard from memory, because Redis does not have one of them.
-	Forget(shard int)
 }
 
 // Hints receives the keys of due notices. Hint returns false if it has no room.
@@ -282,26 +252,6 @@ func (s *Scheduler) Schedule(ctx context.Context, req store.Request) (store.Repl
 	return s.one(ctx, p, req)
 }
 
-// sealed seals the content of a request, if the route has a seal.
-func (s *Scheduler) sealed(ctx context.Context, to *route.Route, p keys.Partition, r *store.Request) error {
-	if to.Seal == "" {
-		return nil
-	}
-
-	of, fault := to.SealSubject(r.Audience, r.Key)
-	if fault != "" {
-		return fmt.Errorf("%w: audience %s", notice.ErrInvalid, fault)
-	}
-
-	if r.Clear == nil {
-		clear := r.Content
-		r.Clear = &clear
-	}
-
-	r.Content = *r.Clear
-	return s.o.Vault.Seal(ctx, p.Shard, of, r.Key, &r.Content)
-}
-
 // one stores one notice.
 func (s *Scheduler) one(ctx context.Context, p keys.Partition, req store.Request) (store.Reply, error) {
 	reply := make(chan store.Reply, 1)
@@ -414,33 +364,6 @@ func (s *Scheduler) many(ctx context.Context, reqs []store.Request) []store.Repl
 
 	wg.Wait()
 	return out
-}
-
-// sealing is a request to be sealed, by its index.
-type sealing struct {
-	to *route.Route
-	at keys.Partition
-	i  int
-}
-
-// Requests of a call are sealed sealTogether at a time by up to sealers goroutines: the first notice of a subject waits for round trips.
-const sealTogether, sealers = 32, 16
-
-// sealMany seals requests, and sets the error of each that cannot be sealed.
-func (s *Scheduler) sealMany(ctx context.Context, list []sealing, reqs []store.Request, out []store.Reply) {
-	var g errgroup.Group
-	g.SetLimit(sealers)
-	for some := range slices.Chunk(list, sealTogether) {
-		g.Go(func() error {
-			for _, x := range some {
-				out[x.i].Err = s.sealed(ctx, x.to, x.at, &reqs[x.i])
-			}
-
-			return nil
-		})
-	}
-
-	_ = g.Wait() // no function returns an error
 }
 
 // parts are the notices for one node by partition, as indexes into the requests of one call.

@@ -30,7 +30,12 @@ func (v *sealer) Seal(_ context.Context, _ int, of seal.Subject, key string, c *
 		v.both.Done()
 		v.both.Wait()
 	}
-	c.Seal("sealed for "+key, "same")
+	c.Seal("sealed for "+key, "same", false)
+	return nil
+}
+
+func (v *sealer) SealOtherwise(_ context.Context, _ int, _ seal.Subject, _ string, c *notice.Content) error {
+	c.Seal("", "same", true)
 	return nil
 }
 
@@ -82,7 +87,8 @@ func TestBatchSealsSeveralNoticesAtATime(t *testing.T) {
 			}
 		case r.Err != nil || r.Key != reqs[i].Key:
 			t.Errorf("%d: %s, %v", i, r.Key, r.Err)
-		case (reqs[i].Sealed == "sealed for "+r.Key) == strings.HasPrefix(r.Key, "app2"), (reqs[i].Body == nil) == strings.HasPrefix(r.Key, "app2"):
+		case (reqs[i].Sealed == "sealed for "+r.Key) == strings.HasPrefix(r.Key, "app2"),
+			(reqs[i].Body == nil) == strings.HasPrefix(r.Key, "app2"):
 			t.Errorf("%d: stored %+v", i, reqs[i].Content)
 		}
 	}

@@ -10,16 +10,20 @@ type Kind string
 
 // The kinds.
 const (
-	Content Kind = "content" // a notice's body, headers, and secret parts of its url
-	Answer  Kind = "answer"  // a receiver's answer to one attempt
-	History Kind = "history" // parts of a history entry
+	Content   Kind = "content"   // a notice's body, headers, and secret parts of its url
+	Answer    Kind = "answer"    // a receiver's answer to one attempt
+	History   Kind = "history"   // parts of a history entry
+	Recurring Kind = "recurring" // the same as Content, of a recurring notice: its occurrences have the same text
 )
 
 // marks are the beginnings of texts. The digit is the version of the format.
-var marks = map[Kind]string{Content: "s1c", Answer: "s1a", History: "s1h"}
+var marks = map[Kind]string{Content: "s1c", Answer: "s1a", History: "s1h", Recurring: "s1r"}
 
 // Valid reports whether the kind is one of this package's.
 func (k Kind) Valid() bool { return marks[k] != "" }
+
+// HasContent reports whether a text of the kind is the content of a notice.
+func (k Kind) HasContent() bool { return k == Content || k == Recurring }
 
 // Text is a sealed text, without secrets. The zero Text holds nothing.
 type Text struct {

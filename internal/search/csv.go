@@ -225,22 +225,41 @@ func (f *file) notice(in string, x *store.Found, host string) error {
 		text = mask.Hidden
 	}
 
+	if x.Sealed != "" {
+		text = sealedCell
+	}
+
 	status, answer := "", ""
 	if n := len(x.Attempts); n > 0 {
 		last := x.Attempts[n-1]
-		if answer = content.AnswerText(last.Response); last.Status != 0 {
+		if answer = content.AnswerText(last.Response); last.Sealed != "" {
+			answer = sealedCell
+		}
+
+		if last.Status != 0 {
 			status = strconv.Itoa(last.Status)
 		}
 	}
 
-	address, _ := content.URL()
-	if address != "" {
-		address = callback.RedactURL(address)
-	}
-
 	route := f.s.Routes.NameOf(x.Route)
 	return f.write(in, x.Key, x.ID(), string(x.State), string(x.Reason), route, host, stamp(x.Due), stamp(x.SettledAt),
-		strconv.Itoa(x.AttemptsMade), status, answer, address, text)
+		strconv.Itoa(x.AttemptsMade), status, answer, addressCell(content, x.URLSealed), text)
+}
+
+// sealedCell is in place of a sealed text.
+const sealedCell = "sealed"
+
+// addressCell returns the url of a notice.
+func addressCell(content *mask.View, sealed bool) string {
+	address, _ := content.URL()
+	switch {
+	case address == "":
+		return ""
+	case sealed:
+		return callback.RedactURL(address) + " (query sealed)"
+	}
+
+	return callback.RedactURL(address)
 }
 
 func stamp(t time.Time) string {

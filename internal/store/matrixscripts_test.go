@@ -35,7 +35,7 @@ func (r *rig) tick(n *stored, skipped, earlier string) (string, error) {
 		return "", err
 	}
 	args := []any{r.s.space.ClaimPrefix(0), r.s.space.Wake(), partition.Wake(), r.s.Timers.Mode(prefix), "", keys.AppendDigest(nil, n.key),
-		key, "{}", "{1}", "{2}", skipped, "", n.key, fmt.Sprintf("%sr+%d", earlier, soon.Milliseconds()), tail}
+		"-", key, "{}", "{1}", "{2}", skipped, "", n.key, fmt.Sprintf("%sr+%d", earlier, soon.Milliseconds()), tail}
 	call := creation{Partition: partition, since: r.s.Sight(), args: args}
 	v, err := r.s.w.List(tickScript.Op, r.s.Layout.Call(r.ctx, tickScript, r.s.space.Base(0), call.prepare(r.s)))
 	v = r.s.Foreign(prefix, v)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -28,7 +29,7 @@ var defineScript = wire.NewScript("define", WithParts(defineSource), true).Ends(
 
 // tickScript stores occurrences with the code of schedule.lua.
 var tickScript = wire.NewScript("tick", WithParts(tickSource[:strings.Index(tickSource, scheduleLine)]+scheduleSource+
-	tickSource[strings.Index(tickSource, scheduleLine)+len(scheduleLine):]), true).Ends(4).Names("13, #ARGV, 9", "elsewhere").Confirmed()
+	tickSource[strings.Index(tickSource, scheduleLine)+len(scheduleLine):]), true).Ends(4).Names("14, #ARGV, 9", "elsewhere").Confirmed()
 
 // scheduleLine is the line of a script whose place the code of schedule.lua takes.
 const scheduleLine = "-- SCRIPT schedule\n"
@@ -102,12 +103,16 @@ type Define struct {
 // ErrOtherState is returned if a definition has another state than the caller has read. The caller may read it again.
 var ErrOtherState = errors.New("the definition has another state")
 
-// Define writes a definition in the partition of its key, unless it has another state than the one read. It returns the new state.
+// Define writes a definition in the partition of its key, unless it has another state than the one read. It returns the new state. The
+// error is ErrNoDataKey if the shard does not have the data key of a newly sealed content.
 func (r *Recurrences) Define(ctx context.Context, prefix, key string, d Define) (recur.State, error) {
 	p := keys.Partition{Prefix: prefix, Shard: r.s.space.Shard(key)}
-	text, occurrence := "", ""
+	text, occurrence, dataKey := "", "", ""
 	if d.Definition != nil {
 		text = d.Definition.Encode()
+		if c := &d.Definition.Content; c.Sealed != d.Was.Content.Sealed {
+			dataKey = dataKeyOf(c)
+		}
 	}
 
 	if d.Was.Last > 0 {
@@ -120,8 +125,13 @@ func (r *Recurrences) Define(ctx context.Context, prefix, key string, d Define) 
 
 	call := creation{Partition: p, since: r.s.Sight(), args: []any{r.s.space.ClaimPrefix(p.Shard), r.s.space.Wake(), p.Wake(),
 		r.s.Timers.Mode(prefix), r.s.Retains(), "", key, d.Was.Head, text, occurrence,
-		d.State.Encode(), millisText(d.Next), d.Withdrawn.Encode(), millisText(d.WithdrawnNext)}}
-	v, late := r.s.w.PartsOf(defineScript.Op, 3, r.s.Layout.Call(ctx, defineScript, r.s.space.Base(p.Shard), call.prepare(r.s)))
+		d.State.Encode(), millisText(d.Next), d.Withdrawn.Encode(), millisText(d.WithdrawnNext), dataKey}}
+	cmd := r.s.Layout.Call(ctx, defineScript, r.s.space.Base(p.Shard), call.prepare(r.s))
+	if redis.HasErrorPrefix(cmd.Err(), "NODATAKEY") {
+		return recur.State{}, ErrNoDataKey
+	}
+
+	v, late := r.s.w.PartsOf(defineScript.Op, 3, cmd)
 	if late != nil && !errors.Is(late, wire.ErrUnconfirmed) {
 		return recur.State{}, late
 	}
@@ -292,14 +302,17 @@ type Tick struct {
 	Step recur.Step
 	// Skip means that the tick is skipped if an earlier occurrence is pending. Keep means that the time of the following step stays.
 	Skip, Keep bool
-	pending    bool // an earlier occurrence is, as was found before
+	// Forgotten means that the tick is skipped, because the content was forgotten.
+	Forgotten bool
+	pending   bool // an earlier occurrence is, as was found before
 }
 
 // Ticked is the result of a Tick: the reply to the occurrence if one was scheduled. Stale means that the definition has another
-// state, and Occupied that the number is that of another notice. None of these is set if the occurrence was restored before.
+// state, Occupied that the number is that of another notice, and NoDataKey that the shard does not have the data key of the content, so
+// that nothing was written. None of these is set if the occurrence was restored before.
 type Ticked struct {
 	Reply
-	Stale, Occupied bool
+	Stale, Occupied, NoDataKey bool
 }
 
 // request returns the request of the occurrence.
@@ -322,13 +335,17 @@ func (t *Tick) append(args []any, q *Request) []any {
 
 	var when []byte
 	skipped := ""
-	if t.Skip {
-		skipped = t.Step.Overlapped.Encode()
-		last := t.Of.Last
-		if t.pending {
+	if t.Skip || t.Forgotten {
+		after, last := t.Step.Overlapped, t.Of.Last
+		if t.Forgotten {
+			after = t.Step.Forgotten
+		}
+
+		if t.pending || t.Forgotten {
 			last = -1
 		}
 
+		skipped = after.Encode()
 		when = fmt.Appendf(when, "%d %d %d %d ", t.Step.Tick.UnixMilli(), last, firstEarlier(&t.Of), t.Of.Number)
 	}
 
@@ -344,7 +361,7 @@ func (t *Tick) append(args []any, q *Request) []any {
 // Tick makes steps of definitions of one partition, in one call. It returns one result for each. The replies count as those of
 // [Store.Schedule].
 func (r *Recurrences) Tick(ctx context.Context, p keys.Partition, list []Tick) ([]Ticked, error) {
-	reqs, digests := make([]Request, len(list)), []byte(nil)
+	reqs, digests, dataKeys := make([]Request, len(list)), []byte(nil), make([]string, len(list))
 	for i := range list {
 		if x := &list[i]; x.Skip && len(r.s.Layout.OldShards()) > 0 {
 			var err error
@@ -355,9 +372,11 @@ func (r *Recurrences) Tick(ctx context.Context, p keys.Partition, list []Tick) (
 
 		reqs[i] = list[i].request()
 		digests = keys.AppendDigest(digests, reqs[i].Key)
+		dataKeys[i] = cmp.Or(dataKeyOf(&reqs[i].Content), "-")
 	}
 
-	args := []any{r.s.space.ClaimPrefix(p.Shard), r.s.space.Wake(), p.Wake(), r.s.Timers.Mode(p.Prefix), "", digests}
+	args := []any{r.s.space.ClaimPrefix(p.Shard), r.s.space.Wake(), p.Wake(), r.s.Timers.Mode(p.Prefix), "", digests,
+		strings.Join(dataKeys, " ")}
 	for i := range list {
 		args = list[i].append(args, &reqs[i])
 	}
@@ -395,7 +414,7 @@ func (r *Recurrences) Tick(ctx context.Context, p keys.Partition, list []Tick) (
 func (r *Recurrences) ticked(q *Request, prefix string, answer any, now time.Time) (x Ticked) {
 	switch a := answer.(type) {
 	case string:
-		x.Stale = a == "stale"
+		x.Stale, x.NoDataKey = a == "stale", a == "nokey"
 	case int64:
 		x.Reply, _ = r.s.scheduled(q, prefix, a, now)
 	default:

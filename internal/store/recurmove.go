@@ -31,6 +31,9 @@ var (
 	recurEndScript = wire.NewScript("recurend", WithParts(recurEndSource), false)
 )
 
+// Text returns the stored text, as recur.Decode reads it.
+func (d Defined) Text() string { return d.text }
+
 // maxDefined is the maximum number of definitions in one call.
 const maxDefined = 32
 

@@ -147,15 +147,22 @@ func (s *Store) creating(b *Batch) *wire.Args {
 func dataKeys(reqs []Request) string {
 	var ids []string
 	for i := range reqs {
-		if reqs[i].Sealed == "" {
-			continue
-		}
-		if text, err := seal.ParseText(reqs[i].Sealed); err == nil && !slices.Contains(ids, text.DataKey) {
-			ids = append(ids, text.DataKey)
+		if id := dataKeyOf(&reqs[i].Content); id != "" && !slices.Contains(ids, id) {
+			ids = append(ids, id)
 		}
 	}
 
 	return strings.Join(ids, " ")
+}
+
+// dataKeyOf returns the id of the data key of a sealed content; empty if it is not sealed.
+func dataKeyOf(c *notice.Content) string {
+	if c.Sealed == "" {
+		return ""
+	}
+
+	text, _ := seal.ParseText(c.Sealed) // a malformed text opens nowhere
+	return text.DataKey
 }
 
 // creation is one call of schedule.lua or restore.lua, which create notices. An instance whose routes are configured
@@ -342,7 +349,7 @@ func (s *Store) scheduled(r *Request, prefix string, v any, now time.Time) (repl
 func (r *Request) kept(f Found) Reply {
 	reply := Reply{Found: f}
 	if r.OnDuplicate != Keep {
-		if reply.Differs = r.comparable(&f.Content).Diff(&f.Content); f.Raw != nil {
+		if reply.Differs = r.diff(&f.Content); f.Raw != nil {
 			reply.Differs = []string{"body"} // the record cannot be read
 		} else if !r.Due.IsZero() && !f.SameDue(r.Due) {
 			reply.Differs = append(reply.Differs, "due")
@@ -352,12 +359,43 @@ func (r *Request) kept(f Found) Reply {
 	return reply
 }
 
-// comparable returns the content to compare with a stored one: that one may have been stored before the route had a seal.
-func (r *Request) comparable(stored *notice.Content) *notice.Content {
+// diff returns the fields that differ from those of a stored content. That one may have been stored before the route had a seal, or by an
+// instance with another SEAL_URL.
+func (r *Request) diff(stored *notice.Content) []string {
 	if r.Clear != nil && stored.Sealed == "" {
-		return r.Clear
+		return r.Clear.Diff(stored)
 	}
-	return &r.Content
+
+	fields := r.Content.Diff(stored)
+	if len(fields) == 0 || stored.Sealed == "" {
+		return fields
+	}
+
+	if c := r.otherwise(); c != nil {
+		if others := c.Diff(stored); len(others) == 0 || c.URLSealed == stored.URLSealed {
+			return others
+		}
+	}
+
+	return fields
+}
+
+// otherwise returns the content with its url in the other form; nil if there is none.
+func (r *Request) otherwise() *notice.Content {
+	if r.Otherwise == nil {
+		return nil
+	}
+	return r.Otherwise()
+}
+
+// same reports whether a notice of which only the tombstone is stored had the same content.
+func (r *Request) same(t notice.Tombstone) bool {
+	if t.Same(&r.Content) || r.Clear != nil && t.Same(r.Clear) {
+		return true
+	}
+
+	c := r.otherwise()
+	return c != nil && t.Same(c)
 }
 
 // Check returns an error for an unknown behaviour.
@@ -412,6 +450,9 @@ type Request struct {
 	Checked string
 	// Clear is the content before it was sealed; nil = it is not sealed.
 	Clear *notice.Content
+	// Otherwise returns the content as an instance with another SEAL_URL seals it; nil = it cannot. It is called only to compare
+	// contents that differ. It may be nil.
+	Otherwise func() *notice.Content
 	notice.Content
 }
 

@@ -59,7 +59,7 @@ func tombstoneOf(v any) (notice.Tombstone, bool) {
 func (r *Request) settled(prefix string, t notice.Tombstone) Reply {
 	n := &notice.Notice{Key: r.Key, Route: prefix, Made: t.Made}
 	reply := Reply{Found: Found{Notice: n, State: notice.Settled}}
-	if r.OnDuplicate != Keep && !t.Same(&r.Content) && (r.Clear == nil || !t.Same(r.Clear)) {
+	if r.OnDuplicate != Keep && !r.same(t) {
 		reply.Differs = []string{"content"}
 	}
 

@@ -11,6 +11,7 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/vault"
 	"notifier/internal/wire"
 )
 
@@ -82,6 +83,10 @@ func (p *Pages) failure(ctx context.Context, err error) failure {
 	var f failure
 	if errors.As(err, &f) {
 		return f
+	}
+
+	if at := vault.ForgottenAt(err); !at.IsZero() {
+		return failure{http.StatusGone, say("Its audience or id was forgotten on %s. Nothing was changed.", p.stamp(at).UTC)}
 	}
 
 	if problem := api.Explain(err); problem != nil {

@@ -22,6 +22,7 @@ import (
 type noticePage struct {
 	Key, ID, Route, Host, URL, Audience, Method string
 	ScheduledURL                                string // as scheduled, if it was changed since
+	URLSealed                                   bool   // URL lacks its query
 	State                                       notice.State
 	Headline                                    text
 	Level                                       level
@@ -100,7 +101,7 @@ func (p *Pages) noticePage(f *store.Found, c chronicle, v Visitor) noticePage {
 		Made: p.stamp(f.Made.Time()), Settled: p.stamp(f.SettledAt), Made1: f.AttemptsMade, Max: rt.MaxAttempts(f.Notice),
 		Earlier: f.AttemptsMade - len(f.Attempts), Body: p.body(f), Headers: headers(f.Headers, content), CSRF: v.CSRF, Linked: v.Linked(),
 		May: v.May(auth.Produce), History: p.o.History != nil, Ending: f.Ending()}
-	out.ScheduledURL = p.scheduledAddress(f)
+	out.ScheduledURL, out.URLSealed = p.scheduledAddress(f), f.URLSealed
 	out.Expires, out.Expired, out.Tick = p.stamp(f.Expires), f.Expired(p.now()), p.stamp(f.Tick)
 	if f.Reason != "" {
 		out.Reason = v.deathReason(f)

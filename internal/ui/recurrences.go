@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"time"
 
 	"notifier/internal/api"
 	"notifier/internal/audit"
@@ -26,6 +27,8 @@ type Recurrer interface {
 	List(ctx context.Context, prefix, after string, n int) (list []recur.Recurrence, more bool, err error)
 	Pause(ctx context.Context, key string) (recur.Recurrence, error)
 	Resume(ctx context.Context, key string) (recur.Recurrence, error)
+	// Open returns a recurring notice with its content opened, if it can be. forgotten is when its subject was forgotten; zero = it was not.
+	Open(ctx context.Context, x recur.Recurrence) (opened recur.Recurrence, forgotten time.Time)
 	// RunNow stores a notice that is due now, besides those for ticks.
 	RunNow(ctx context.Context, key string) (store.Reply, error)
 }
@@ -42,6 +45,7 @@ type recurrenceRow struct {
 	Later                      []stamp
 	Last                       string // the key of the last notice for a tick
 	LastTick                   stamp
+	Sealed                     text // that its content is sealed, or forgotten; nil = neither
 	Stored, Missed, Overlapped int64
 	Paused, May                bool
 	CSRF                       string
@@ -61,7 +65,7 @@ func ticksText(s recur.Spec) text {
 	return plain(api.Ticks(s))
 }
 
-func (p *Pages) recurrenceRow(x *recur.Recurrence, v Visitor) recurrenceRow {
+func (p *Pages) recurrenceRow(ctx context.Context, x *recur.Recurrence, v Visitor) recurrenceRow {
 	row := recurrenceRow{Key: x.Key, Path: recurrencePath(x.Key), Ticks: ticksText(x.Spec), State: say("active"), Level: fine,
 		Stored: int64(x.Stored), Missed: int64(x.State.Missed), Overlapped: int64(x.Overlapped), Paused: x.Paused,
 		May: v.May(auth.Produce), CSRF: v.CSRF}
@@ -82,11 +86,26 @@ func (p *Pages) recurrenceRow(x *recur.Recurrence, v Visitor) recurrenceRow {
 		row.State, row.Level = say("paused"), mind
 	}
 
+	if x.Content.Sealed != "" {
+		row.Sealed = p.recurrenceSealed(ctx, x, v)
+	}
+
 	if x.Last > 0 {
 		row.Last, row.LastTick = recur.OccurrenceKey(x.Key, x.Last), p.stamp(x.LastAt())
 	}
 
 	return row
+}
+
+// recurrenceSealed says that the content of a recurring notice is sealed or, to visitors who may read it, forgotten. It shows no content.
+func (p *Pages) recurrenceSealed(ctx context.Context, x *recur.Recurrence, v Visitor) text {
+	if v.May(auth.Operate) {
+		if _, at := p.o.Recurrences.Open(ctx, *x); !at.IsZero() {
+			return say("forgotten on %s", p.stamp(at).UTC)
+		}
+	}
+
+	return say("sealed")
 }
 
 // errNoRecurrences is the failure of a service without recurring notices.
@@ -115,7 +134,7 @@ func (p *Pages) showRecurrences(w http.ResponseWriter, r *http.Request, v Visito
 
 	page := recurrencesPage{May: v.May(auth.Produce)}
 	for i := range list {
-		page.Rows = append(page.Rows, p.recurrenceRow(&list[i], v))
+		page.Rows = append(page.Rows, p.recurrenceRow(r.Context(), &list[i], v))
 	}
 
 	if more && len(list) > 0 {

@@ -13,7 +13,10 @@ import (
 	"notifier/internal/auth"
 	"notifier/internal/notice"
 	"notifier/internal/recur"
+	"notifier/internal/route"
+	"notifier/internal/seal"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/ui"
 )
 
@@ -184,4 +187,27 @@ type changing struct{ ui.Recurrer }
 
 func (changing) Pause(context.Context, string) (recur.Recurrence, error) {
 	return recur.Recurrence{}, store.ErrOtherState
+}
+
+// The list shows no content, and to operators that it was forgotten.
+func TestSealedRecurrencesAreMarked(t *testing.T) {
+	const card = "4111111111111111"
+	s := newSite(t, func(table *route.Table) { table.Prefix("app1:orders").Seal = seal.PerAudience })
+	d := hourly("app1:orders:daily:books")
+	d.Content.Audience, d.Content.Body = "m17", []byte(card)
+	d.Content.Headers = []notice.Header{{Name: "X-Card", Value: card}}
+	s.define(d)
+	for _, role := range []auth.Role{auth.Read, auth.Produce, auth.Operate} {
+		page := s.as(ui.Visitor{Role: role}).get("/ui/recurrences").is(200).says("app1:orders:daily:books sealed")
+		testkit.CheckSecrets(t, []string{card, "unseen", "s1r:"}, page.body)
+	}
+	const path = "/ui/recurrences/app1:orders:daily:books"
+	s.press(s.get("/ui/recurrences"), path+"/run").says("A notice is scheduled for now.")
+	if _, err := s.engine.ForgetSubject(t.Context(), seal.AudienceSubject("m17"), ""); err != nil {
+		t.Fatal(err)
+	}
+	s.as(ui.Visitor{Role: auth.Operate}).get("/ui/recurrences").is(200).says("forgotten on 20")
+	s.as(ui.Visitor{Role: auth.Read}).get("/ui/recurrences").is(200).says("sealed").saysNot("forgotten")
+	s.in("zh-CN", "", "/ui/recurrences").says("遗忘")
+	s.post(path+"/run").is(410).says("Gone", "Its audience or id was forgotten on 20", "Nothing was changed.")
 }

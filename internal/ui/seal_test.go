@@ -32,6 +32,26 @@ func TestSealedNoticeIsShownToOperatorsOnly(t *testing.T) {
 	}
 }
 
+func TestSealedQueryIsOnPagesOfOperatorsOnly(t *testing.T) {
+	const card, key = "4111111111111111", "app1:orders:paid:1"
+	s := newSite(t, func(table *route.Table) {
+		r := table.Prefix("app1:orders")
+		r.Seal, r.SealURL = seal.PerRoute, true
+	})
+	s.keep(key, notice.Content{URL: "https://shop.example/paid?card=" + card}, time.Hour)
+	for _, role := range []auth.Role{auth.Read, auth.Produce} {
+		s := s.as(ui.Visitor{Role: role})
+		for _, path := range paths(key) {
+			testkit.CheckSecrets(t, []string{card}, s.get(path).body)
+		}
+		s.get("/ui/notices/"+key).is(200).says("https://shop.example/paid", "query sealed")
+	}
+	for _, role := range []auth.Role{auth.Operate, auth.Admin} {
+		s.as(ui.Visitor{Role: role}).get("/ui/notices/"+key).is(200).says("https://shop.example/paid?card="+card).saysNot("query sealed",
+			"address as scheduled")
+	}
+}
+
 func TestSealedEntryIsShownToOperatorsOnly(t *testing.T) {
 	const card, key = "4111111111111111", "app1:orders:paid:1"
 	s, a := newSite(t, func(table *route.Table) { table.Prefix("app1:orders").Seal = seal.PerAudience }), &archive{}

@@ -60,6 +60,7 @@ var statusTexts = map[int]text{
 	http.StatusForbidden:           say("Forbidden"),
 	http.StatusNotFound:            say("Not found"),
 	http.StatusConflict:            say("Conflict"),
+	http.StatusGone:                say("Gone"),
 	http.StatusMisdirectedRequest:  say("Misdirected request"),
 	http.StatusUnprocessableEntity: say("Invalid input"),
 	http.StatusTooManyRequests:     say("Too many requests"),

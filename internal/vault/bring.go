@@ -82,8 +82,8 @@ func (v *Vault) bringKey(ctx context.Context, shard int, id string) (string, err
 	return value, err
 }
 
-// Bring stores data keys in a shard that lacks them. The values are as [Vault.Keys] returns them, or of an archive, which may lack marks. It
-// leaves out keys that any place has as forgotten, and returns these, with the time of the forgetting.
+// Bring stores data keys in a shard that lacks them. The values are as [Vault.Keys] returns them, or of an archive, which may lack
+// marks. It leaves out keys that any place has as forgotten, and returns these, with the time of the forgetting.
 func (v *Vault) Bring(ctx context.Context, shard int, values map[string]string) (gone map[string]time.Time, err error) {
 	if gone, err = v.markedIn(ctx, v.others(shard), values); err != nil {
 		return nil, err
@@ -149,6 +149,34 @@ func bring(ctx context.Context, w *wire.Client, shard int, values map[string]str
 	}
 
 	return gone, err
+}
+
+// Obtain stores the data key of a sealed text in a shard that lacks it, from another place or the archive. It needs no service key. The
+// error is a ForgottenError, or wraps ErrUnknownKey if no place has the key.
+func (v *Vault) Obtain(ctx context.Context, shard int, sealed string) error {
+	text, err := seal.ParseText(sealed)
+	if err != nil {
+		return err
+	}
+
+	value, _, err := v.keyValue(ctx, shard, text.DataKey)
+	if err != nil || value != "" {
+		return err
+	}
+
+	if value, err = v.archived(ctx, text.DataKey); err != nil {
+		return err
+	}
+	if value == "" {
+		return noDataKey(text.DataKey)
+	}
+
+	gone, err := v.Bring(ctx, shard, map[string]string{text.DataKey: value})
+	if at, ok := gone[text.DataKey]; ok {
+		return &ForgottenError{at}
+	}
+
+	return err
 }
 
 // Keys returns the values of data keys as a shard stores them, by id: the subject and the wrapped key. Keys that no place has, and

@@ -228,6 +228,33 @@ func TestCopyKeepsTheLaterOfForgetAndLift(t *testing.T) {
 	gone(t, opens(t.Context(), a, old), at)
 }
 
+// A notice whose key was deleted before the copy is forgotten at the other side too, and stays so after a lift.
+func TestCopyKeepsDeletedKeysForgotten(t *testing.T) {
+	for _, lifted := range []bool{false, true} {
+		a := startSharded(t, testkit.SharedRedis(t), 2)
+		b := other(t, a, seal.PerAudience, 3)
+		scheduled(t, a, request("shop:order:paid:O1"))
+		old := found(t, a, "shop:order:paid:O1")
+		at := forget(t, a)
+		if lifted {
+			if _, err := a.vault.Lift(t.Context(), merchant); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 { // it may be repeated
+			if err := vault.Copy(t.Context(), a.store.Wire(), b.store.Wire()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for old.Shard = range 3 {
+			gone(t, opens(t.Context(), b, old), at)
+		}
+		if err := vault.Create(t.Context(), b.vault, 1, merchant); vault.ForgottenAt(err).IsZero() == !lifted {
+			t.Errorf("lifted %t, and a new key: %v", lifted, err)
+		}
+	}
+}
+
 // The first notice of an id asks its own shard only, however many shards there are.
 func TestNewIDAsksItsShardOnly(t *testing.T) {
 	srv := testkit.StartRedis(t)

@@ -140,29 +140,6 @@ func TestLiftIsLaterThanItsMark(t *testing.T) {
 	}
 }
 
-// Without these marks a notice that arrives later waits for its key, and holds up its route.
-func TestCopyBringsTheMarksOfDataKeys(t *testing.T) {
-	for _, lifted := range []bool{false, true} {
-		t.Run(fmt.Sprint("lifted ", lifted), func(t *testing.T) {
-			a := startSharded(t, testkit.SharedRedis(t), 3)
-			b := other(t, a, seal.PerAudience, 2)
-			scheduled(t, a, request("shop:order:paid:O1"))
-			old := found(t, a, "shop:order:paid:O1")
-			at := forget(t, a)
-			if lifted {
-				lifts(t, a)
-			}
-			if err := vault.Copy(t.Context(), a.store.Wire(), b.store.Wire()); err != nil {
-				t.Fatal(err)
-			}
-			for shard := range 2 {
-				old.Shard = shard
-				gone(t, opens(t.Context(), b, old), at)
-			}
-		})
-	}
-}
-
 // The number of commands does not grow with the square of the subjects.
 func TestManySubjectsAreForgottenAgainAtOnce(t *testing.T) {
 	srv := testkit.StartRedis(t)

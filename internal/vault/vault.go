@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/notice"
+	"notifier/internal/recur"
 	"notifier/internal/seal"
 	"notifier/internal/wire"
 )
@@ -32,8 +33,9 @@ type Vault struct {
 	// KeyAge is how long a key is used after it was read. New sets it to the default, and only tests change it.
 	KeyAge time.Duration
 
-	archive Archive // nil = there is none
-	peers   Peers   // nil = there are no other instances
+	urls    func(key string) bool // nil = no url is sealed
+	archive Archive               // nil = there is none
+	peers   Peers                 // nil = there are no other instances
 	logger  *zap.Logger
 	alone   atomic.Bool // no service key is common to all instances
 
@@ -60,6 +62,9 @@ func New(keys *seal.ServiceKeys, w *wire.Client) *Vault {
 		subjects: map[place]held[*pair]{}, opened: map[place]held[*seal.DataKey]{}}
 }
 
+// SealURLs makes Seal also seal the query and the fragment of urls, of the notices for whose keys of returns true.
+func (v *Vault) SealURLs(of func(key string) bool) { v.urls = of }
+
 // Forget drops the cached keys of a shard.
 func (v *Vault) Forget(shard int) {
 	v.mu.Lock()
@@ -74,22 +79,62 @@ func (v *Vault) forgetAll() {
 	}
 }
 
-// Seal seals the secret part of a notice's content with the keys of a subject.
+// Seal seals the secret part of a notice's content with the keys of a subject. A query that was sealed before stays sealed, whatever
+// SealURLs says, because the instances may have different settings.
 func (v *Vault) Seal(ctx context.Context, shard int, of seal.Subject, key string, c *notice.Content) error {
+	return v.seal(ctx, shard, of, binding{seal.Content, key}, c)
+}
+
+// SealRecurring is Seal for the content of a recurring notice with that key. All its occurrences have the text.
+func (v *Vault) SealRecurring(ctx context.Context, shard int, of seal.Subject, key string, c *notice.Content) error {
+	return v.seal(ctx, shard, of, binding{seal.Recurring, key}, c)
+}
+
+// binding is the kind of a text, and the key that it is bound to.
+type binding struct {
+	kind seal.Kind
+	key  string
+}
+
+// boundKey returns the key that a text of a notice is bound to: that of the notice or, if the text is the content of a recurring notice,
+// that of its definition.
+func boundKey(text seal.Text, key string) string {
+	if definition, _, ok := recur.ParseOccurrence(key); ok && text.Kind == seal.Recurring {
+		return definition
+	}
+	return key
+}
+
+func (v *Vault) seal(ctx context.Context, shard int, of seal.Subject, to binding, c *notice.Content) error {
 	p, err := v.pair(ctx, shard, of)
 	if err != nil {
 		return err
 	}
 
-	secret := c.Secret()
-	text, err := p.data.Seal(seal.Content, v.space(), key, secret)
+	return v.sealWith(p, to, c, c.URLSealed || c.ShowsQuery() && v.urls != nil && v.urls(to.key))
+}
+
+// SealOtherwise is Seal with the other form of the url: its query and fragment are clear if Seal seals them, and sealed if it does not.
+func (v *Vault) SealOtherwise(ctx context.Context, shard int, of seal.Subject, key string, c *notice.Content) error {
+	p, err := v.pair(ctx, shard, of)
 	if err != nil {
 		return err
 	}
 
-	same, err := p.digest.Digest(v.space(), key, secret)
+	return v.sealWith(p, binding{seal.Content, key}, c, v.urls == nil || !v.urls(key))
+}
+
+// sealWith seals a content. query says whether the query and the fragment of the url are sealed too.
+func (v *Vault) sealWith(p *pair, to binding, c *notice.Content, query bool) error {
+	secret := c.Secret(query)
+	text, err := p.data.Seal(to.kind, v.space(), to.key, secret)
+	if err != nil {
+		return err
+	}
+
+	same, err := p.digest.Digest(v.space(), to.key, secret)
 	if err == nil {
-		c.Seal(text.String(), same)
+		c.Seal(text.String(), same, query)
 	}
 
 	return err
@@ -131,7 +176,7 @@ func (v *Vault) Open(ctx context.Context, shard int, key string, c *notice.Conte
 // OpenText opens the sealed text of a notice's content that may no longer be in Redis. An error that wraps ErrUnknownKey means that
 // the text is of another service, or that Redis has lost the key.
 func (v *Vault) OpenText(ctx context.Context, shard int, key, sealed string) (notice.Content, error) {
-	if text, err := seal.ParseText(sealed); err != nil || text.Kind != seal.Content {
+	if text, err := seal.ParseText(sealed); err != nil || !text.Kind.HasContent() {
 		return notice.Content{}, cmp.Or(err, seal.ErrFormat)
 	}
 
@@ -175,7 +220,7 @@ func (v *Vault) OpenFor(ctx context.Context, shard int, n *notice.Notice) (c not
 		return c, nil, err
 	}
 
-	secret, err := d.Open(text, v.space(), n.Key)
+	secret, err := d.Open(text, v.space(), boundKey(text, n.Key))
 	if err != nil {
 		return c, nil, err
 	}
@@ -209,7 +254,7 @@ func (v *Vault) open(ctx context.Context, shard int, key, sealed string) ([]byte
 		return nil, err
 	}
 
-	return d.Open(text, v.space(), key)
+	return d.Open(text, v.space(), boundKey(text, key))
 }
 
 // keyOf parses a sealed text, and returns its data key.

@@ -176,3 +176,33 @@ func TestNoticeOfBeforeTheSealIsRecognised(t *testing.T) {
 		t.Errorf("%+v", r.Differs)
 	}
 }
+
+// The text of a recurring notice opens in the definition and its occurrences. Other texts open in one notice, whatever its key looks like.
+func TestTextOfARecurringNoticeOpensInItsOccurrencesOnly(t *testing.T) {
+	a := start(t, testkit.SharedRedis(t), service(t, "k"), seal.PerRoute)
+	of := seal.RouteSubject(prefix)
+	c, own := request("").Content, request("").Content
+	if err := a.vault.SealRecurring(t.Context(), 0, of, "shop:order:daily:books", &c); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.vault.Seal(t.Context(), 0, of, "shop:order:daily:books~2", &own); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		key, sealed string
+		opens       bool
+	}{
+		{"shop:order:daily:books", c.Sealed, true}, {"shop:order:daily:books~1", c.Sealed, true},
+		{"shop:order:daily:books~999999999", c.Sealed, true}, {"shop:order:daily:books~0", c.Sealed, false},
+		{"shop:order:daily:books~01", c.Sealed, false}, {"shop:order:daily:books~1~2", c.Sealed, false},
+		{"shop:order:daily:book~1", c.Sealed, false}, {"shop:order:weekly:books~1", c.Sealed, false},
+		{"shop:order:daily:books~1", "s1c" + c.Sealed[3:], false}, {"shop:order:daily:books", "s1c" + c.Sealed[3:], false},
+		{"shop:order:daily:books~2", own.Sealed, true}, {"shop:order:daily:books", own.Sealed, false},
+		{"shop:order:daily:books~3", own.Sealed, false}, {"shop:order:daily:books~2", "s1r" + own.Sealed[3:], false},
+	} {
+		got, err := a.vault.OpenText(t.Context(), 0, x.key, x.sealed)
+		if x.opens && (err != nil || len(got.Body) == 0) || !x.opens && !errors.Is(err, seal.ErrForeign) {
+			t.Errorf("%s of %.4s: %+v, %v", x.key, x.sealed, got, err)
+		}
+	}
+}

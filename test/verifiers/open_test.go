@@ -50,6 +50,14 @@ func TestDocumentedCodeOpensSealedTexts(t *testing.T) {
 					t.Errorf("%s: %q, %v", v.Text, got, err)
 				}
 			}
+			for _, v := range list {
+				if strings.HasPrefix(v.Text, "s1r:") {
+					v.Notice += "~17"
+					if got, err := v.open(program...); err != nil || got != string(v.Plain) {
+						t.Errorf("%s of %s: %q, %v", v.Text, v.Notice, got, err)
+					}
+				}
+			}
 			wrong := list[0]
 			wrong.Notice += "0"
 			if got, err := wrong.open(program...); err == nil {

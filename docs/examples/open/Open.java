@@ -30,8 +30,10 @@ public class Open {
             case "s1c" -> "content";
             case "s1a" -> "answer";
             case "s1h" -> "history";
+            case "s1r" -> "recurring";
             default -> throw new IllegalArgumentException("not a sealed text");
         };
+        if (kind.equals("recurring")) notice = notice.replaceFirst("~[1-9][0-9]*$", ""); // its notices have its text
         String[] stored = field.split(" "); // subject, wrapped key
         String[] wrap = stored[1].split(":"); // w1, name of the service key, box
         byte[] dataKey = decrypt(serviceKey(serviceKeys, wrap[1]), wrap[2], "data key", namespace, stored[0], parts[1], wrap[1]);

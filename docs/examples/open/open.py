@@ -8,6 +8,7 @@ DATA_KEY_FIELD is the value of the data key in Redis: redis-cli HGET 'notifier:{
 """
 import base64
 import os
+import re
 import sys
 
 from cryptography.hazmat.primitives import hashes
@@ -15,12 +16,14 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 VERSION = "notifier-seal-1"
-KINDS = {"s1c": "content", "s1a": "answer", "s1h": "history"}
+KINDS = {"s1c": "content", "s1a": "answer", "s1h": "history", "s1r": "recurring"}
 
 
 def open_text(service_keys, namespace, field, notice, text):
     """Returns the plain text. It raises an exception if the text was changed, or is of another notice, key or namespace."""
     mark, key_id, box = text.split(":")
+    if mark == "s1r":  # the notices of a recurring notice have its text
+        notice = re.sub("~[1-9][0-9]*$", "", notice)
     subject, wrapped = field.split(" ")
     _, name, wrap = wrapped.split(":")
     keys = dict(part.strip().split("=", 1) for part in service_keys.split(","))

@@ -51,6 +51,7 @@ PLAINS = [
     b'{"card":"4111111111111111"}',
     "支付成功".encode(),
     bytes(range(256)),
+    b'{"json":{"card":"4111111111111111"}}',
 ]
 
 vectors = []
@@ -59,12 +60,13 @@ for i, (name, subject, notice) in enumerate([
     ("2026-05", "audience:m_77", "shop:order:paid:O2~1"),
     ("old.key_1", "id:shop:order:O3", "shop:order:refund:O3~2"),
     ("2026-11", "id:shop:order:O4", "shop:order:refund:O4"),
+    ("2026-11", "id:shop:order:books", "shop:order:daily:books"),  # a recurring notice: also the text of books~1, books~2, …
 ]):
     space = ["notifier", "staging"][i % 2]
     service_key = numbers("service key " + name, 32)
     data_id, digest_id = b64(numbers(f"data id {i}", 12)), b64(numbers(f"digest id {i}", 12))
     data, dig = numbers(f"data key {i}", 32), numbers(f"digest key {i}", 32)
-    kind = ["content", "answer", "history", "content"][i]
+    kind = ["content", "answer", "history", "content", "recurring"][i]
     vectors.append({
         "service_key": name + "=" + base64.b64encode(service_key).decode(),
         "namespace": space,

@@ -1,6 +1,7 @@
 -- Makes the next steps of recurring notices: stores an occurrence, and moves its definition on.
 -- KEYS  1 shadow  2 records  3 dead  4 settled  then the same four of each other prefix under which occurrences may be stored
 -- ARGV  1 to 6 as in schedule.lua
+--       7 for each definition the id of the data key of its sealed content, "-" = it is not sealed, separated by blanks
 --       then for each definition 9: its key; the state that was read; the state if the occurrence is stored; if its number is occupied;
 --       if its tick is skipped because an earlier one is pending, "" = it is stored then too; when to make the following step, in Unix
 --       ms, "" = never, "keep" = as before; the occurrence's key, "" = only the time changes; and the rest as in schedule.lua: "r" with
@@ -11,10 +12,11 @@
 --       "stale"    the definition has another state, nothing was written
 --       "wait"     the tick is not due yet, and only then is it known whether it is skipped; or only the time has changed
 --       "overlap"  the tick was skipped
+--       "nokey"    the shard does not have the data key of the content, nothing was written
 --       "kept"     the number is that of an occurrence for this tick, which was restored: it counts as stored
 --       The last element is {"foreign", n} as in schedule.lua
 -- PARTS score order order/marks order/places order/finish handover clock generation replace replace/held replace/record replace/successor replace/ends epoch timer recurring wake
--- Bound the number of definitions, and 33 earlier occurrences of each.
+-- Bound the number of definitions, 33 earlier occurrences of each, and one command for each data key.
 local function schedule(KEYS, ARGV)
 -- SCRIPT schedule
 end
@@ -23,7 +25,9 @@ local call = redis.call
 local recurring = beside(KEYS[1], 'recurring')
 local reply, args, places = {t[1] * 1000000 + t[2]}, {unpack(ARGV, 1, 6)}, {}
 local digests = ARGV[6]
-args[6], args[7] = '', '' -- recurring notices are not sealed
+args[6], args[7] = '', '' -- the data keys are checked here
+local datakeys = {}
+for id in string.gmatch(ARGV[7], '%S+') do datakeys[#datakeys + 1] = id end
 
 local function write(key, text, state) call('HSET', recurring, key, state .. string.sub(text, #statein(text) + 1)) end
 
@@ -67,6 +71,7 @@ local function step(i, n)
       return 'overlap'
     end
   end
+  if datakeys[n] ~= '-' and call('HEXISTS', string.sub(KEYS[#KEYS], 1, -7) .. 'seals', datakeys[n]) == 0 then return 'nokey' end
   places[#places + 1] = {n + 1, i, text}
   args[6] = args[6] .. string.sub(digests, 12 * n - 11, 12 * n)
   args[#args + 1], args[#args + 2], args[#args + 3] = occurrence, when, ARGV[i + 8]
@@ -74,7 +79,7 @@ local function step(i, n)
 end
 
 local count = 0
-for i = 7, #ARGV, 9 do
+for i = 8, #ARGV, 9 do
   count = count + 1
   reply[count + 1] = step(i, count) or ''
 end

@@ -1,5 +1,5 @@
--- Returns the data keys that sealed texts of a page of records or entries name.
--- KEYS  1 a hash of records, or a list of entries
+-- Returns the data keys that sealed texts of a page of records, definitions or entries name.
+-- KEYS  1 a hash of records or definitions, or a list of entries
 -- ARGV  1 "hash" or "list"  2 the cursor or the first index, "0" = the beginning  3 about how many  4 the ids' shares: "<n> <this>", so
 --       that only every nth id is returned
 -- Reply {the next cursor or index, "0" = the end; id…}
@@ -17,7 +17,7 @@ end
 local n, this = string.match(ARGV[4], '^(%d+) (%d+)$')
 local reply, seen = {next}, {}
 for i = step, #values, step do
-  for id in string.gmatch(values[i], '"sealed":"s1[ach]:([%w_-]+):') do
+  for id in string.gmatch(values[i], '"sealed":"s1[achr]:([%w_-]+):') do
     if not seen[id] and (string.byte(id, 1) * 64 + string.byte(id, 2)) % n == tonumber(this) then
       seen[id] = true
       reply[#reply + 1] = id
