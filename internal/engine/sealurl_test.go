@@ -454,3 +454,54 @@ func TestSettingChangesOnlyRecordsWithAQuery(t *testing.T) {
 		t.Errorf("records of %d bytes without the setting and with it", lengths)
 	}
 }
+
+// A definition is sealed with its query when it is stored, and one of before by seal --existing. Its notices have the same text.
+func TestQueryOfARecurringNoticeIsSealed(t *testing.T) {
+	t.Parallel()
+	srv, h, urls := testkit.SharedRedis(t), newSink(10), make(chan string, 10)
+	h.answer = func(n *notice.Notice) notice.Result {
+		urls <- n.URL
+		return notice.DeliveredResult(200)
+	}
+	begin := func(query bool) *world {
+		r := sealedRoute(seal.PerAudience)
+		r.SealURL = query
+		return start(t, srv, h, func(o *Options) { o.SealKeys, o.Logger = sealKeys(t, "k"), zap.NewNop() }, r)
+	}
+	url := "https://shop.example/paid?card=" + card
+	d := every(books, time.Hour)
+	d.Content, d.Paused = notice.Content{URL: url, Audience: "m_1"}, true
+	old := begin(false)
+	old.define(t, d)
+	if x := old.definition(t, books); x.Content.URL != url || x.Content.Sealed == "" {
+		t.Errorf("without the setting: %+v", x.Content)
+	}
+	old.stop()
+
+	w := begin(true)
+	check := func(what string) {
+		t.Helper()
+		if x := w.definition(t, books); !x.Content.URLSealed || x.Content.URL != "https://shop.example/paid" {
+			t.Errorf("%s: %+v", what, x.Content)
+		}
+		f := w.until(t, w.run(t, books), notice.Delivered)
+		if got := <-urls; got != url || !f.URLSealed {
+			t.Errorf("%s: called %s, stored %+v", what, got, f.Content)
+		}
+		testkit.CheckSecrets(t, []string{card}, everything(t, w)...)
+	}
+	if got, err := w.sealer().Run(t.Context()); err != nil || got != (jobs.SealedExisting{Sealed: 1}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	check("sealed later")
+	before := w.definition(t, books)
+	w.define(t, d)
+	if x := w.definition(t, books); x.Content.Sealed != before.Content.Sealed {
+		t.Error("the same definition again is sealed anew")
+	}
+	if err := w.Recurrences().Delete(t.Context(), books); err != nil {
+		t.Fatal(err)
+	}
+	w.define(t, d)
+	check("sealed at once")
+}
