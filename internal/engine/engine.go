@@ -345,7 +345,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 	}
 
-	e.recallForgotten(ctx)
+	e.recallForgotten(ctx, recallStart)
 	defer e.join(ctx)()
 	// The loops continue during the drain.
 	loops, stop := context.WithCancel(context.WithoutCancel(ctx))

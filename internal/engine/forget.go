@@ -83,27 +83,39 @@ func (e *Engine) forgets(ctx context.Context) error {
 	return nil
 }
 
-// forgetEverywhere deletes the keys of a subject in all shards, also in those that a reshard has made current meanwhile.
+// forgetEverywhere deletes the keys of a subject in all shards.
 func (e *Engine) forgetEverywhere(ctx context.Context, of seal.Subject) (done vault.Forgotten, err error) {
-	for places := 0; places != e.store.Space().Places(); {
-		places = e.store.Space().Places()
-		was, unconfirmed := done.Deleted, err
+	var unconfirmed error
+	err = e.inAllPlaces(ctx, func() error {
+		was := done.Deleted
 		done, err = e.vault.ForgetSubject(ctx, of)
 		done.Deleted += was
-		if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
-			return done, err
+		if errors.Is(err, wire.ErrUnconfirmed) {
+			unconfirmed, err = err, nil
 		}
 
-		err = cmp.Or(err, unconfirmed)
-		if learned := e.store.Layout.Learn(ctx); learned != nil {
-			return done, learned
+		return err
+	})
+	return done, cmp.Or(err, unconfirmed)
+}
+
+// inAllPlaces calls f, and again while a reshard has made other shards current, which f may not have reached. It returns wire.ErrMoved
+// if a migration has begun.
+func (e *Engine) inAllPlaces(ctx context.Context, f func() error) error {
+	for places := 0; places != e.store.Space().Places(); {
+		places = e.store.Space().Places()
+		if err := f(); err != nil {
+			return err
 		}
-		if moved := e.forgets(ctx); moved != nil { // a migration has begun
-			return done, moved
+		if err := e.store.Layout.Learn(ctx); err != nil {
+			return err
+		}
+		if err := e.forgets(ctx); err != nil {
+			return err
 		}
 	}
 
-	return done, err
+	return nil
 }
 
 // cancelSubject returns the job that cancels the pending notices of a subject that was forgotten at a time. It starts one unless
@@ -142,25 +154,35 @@ func (e *Engine) LiftSubject(ctx context.Context, of seal.Subject) (bool, error)
 		}
 	}
 
-	marked, err := e.vault.Lift(ctx, of)
-	return marked || inHistory, err
+	marked := inHistory
+	err := e.inAllPlaces(ctx, func() error {
+		was, err := e.vault.Lift(ctx, of)
+		marked = marked || was
+		return err
+	})
+	return marked, err
 }
 
 const (
 	// recallEvery is how often an instance asks whether the history has forgotten subjects that Redis has not.
 	recallEvery = time.Minute
-	// recallWait is how long the start waits for the answer.
+	// recallWait is how long the start waits for the history's answer.
 	recallWait = 2 * time.Second
+	// recallStart is how long the start forgets subjects again, and recallMost how long a later recall does.
+	recallStart, recallMost = time.Minute, 10 * time.Minute
 )
 
 // recallForgotten forgets again what the history has recorded and Redis has not, because Redis was restored from a backup. It reports
-// whether it did.
-func (e *Engine) recallForgotten(ctx context.Context) bool {
+// whether it did, within a time.
+func (e *Engine) recallForgotten(ctx context.Context, within time.Duration) bool {
 	if !e.sealed.routes || e.o.History.DB == nil {
 		return true
 	}
+	if !e.historyAnswers(ctx) {
+		return false
+	}
 
-	ctx, cancel := context.WithTimeout(ctx, recallWait)
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	n, err := e.vault.Recall(ctx, e.o.History.DB)
 	if n > 0 {
@@ -170,11 +192,19 @@ func (e *Engine) recallForgotten(ctx context.Context) bool {
 	return err == nil
 }
 
+// historyAnswers reports whether the history answers within recallWait.
+func (e *Engine) historyAnswers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, recallWait)
+	defer cancel()
+	_, err := e.o.History.DB.MarksState(ctx)
+	return err == nil
+}
+
 // keepForgotten calls recallForgotten until ctx ends, also after each reconnect.
 func (e *Engine) keepForgotten(ctx context.Context) error {
 	failed := false
 	for {
-		ok := e.recallForgotten(ctx)
+		ok := e.recallForgotten(ctx, recallMost)
 		if !ok && !failed && ctx.Err() == nil {
 			e.o.Logger.Warn("cannot compare forgotten subjects with the history, trying again each minute")
 		}

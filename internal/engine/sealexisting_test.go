@@ -148,3 +148,47 @@ func TestExistingNoticesAreSealedAfterAReshard(t *testing.T) {
 		w.until(t, key(i), notice.Delivered)
 	}
 }
+
+// A failover may lose a new key between its storing and the first notice that is sealed with it.
+func TestExistingNoticesStayReadableAfterALossOfTheirKey(t *testing.T) {
+	t.Parallel()
+	srv := testkit.SharedRedis(t)
+	old := start(t, srv, newSink(1), func(o *Options) { o.Logger, o.Space.Shards = zap.NewNop(), 2 }, sealedRoute(""))
+	const n = 3
+	for i := range n {
+		if _, err := old.Schedule(t.Context(), sealedFor("m_1", i, time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old.stop()
+
+	w := startSealing(t, srv, newSink(1), seal.PerAudience)
+	s := w.sealer()
+	s.Progress = func(int) { // after the sealing, before the writing
+		s.Progress = nil
+		for place := range w.store.Space().Places() {
+			if err := srv.Client().Del(t.Context(), w.store.Space().Seals(place)).Err(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	got, err := s.Run(t.Context())
+	if err != nil || got.Left == 0 || got.Sealed+got.Left != n {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := w.sealer().Run(t.Context()); err != nil || got.Left != 0 {
+		t.Errorf("the second run: %+v, %v", got, err)
+	}
+	for i := range n {
+		f, err := w.store.Find(t.Context(), "app1", key(i))
+		if err != nil || f.Notice == nil {
+			t.Fatal(f, err)
+		}
+		if f.Sealed == "" {
+			t.Errorf("notice %d is still clear", i)
+		}
+		if w.Open(t.Context(), &f); string(f.Body) != card {
+			t.Errorf("notice %d has the body %q", i, f.Body)
+		}
+	}
+}

@@ -274,10 +274,25 @@ func TestForgetReachesShardsThatAReshardMakesMeanwhile(t *testing.T) {
 	srv := testkit.SharedRedis(t)
 	w := startSealing(t, srv, newSink(1), seal.PerAudience)
 	w.scheduleSealed(t, sealedFor("m_1", 1, time.Hour))
+	place := w.unknownShard(t)
+
+	if _, err := w.ForgetSubject(t.Context(), seal.AudienceSubject("m_1"), ""); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.store.Space().Places(); n <= place {
+		t.Errorf("the instance knows %d places", n)
+	}
+	w.unreadable(t, "m_1")
+}
+
+// unknownShard makes another shard current, with the keys of the first notice's shard, as another instance's reshard does. It returns the
+// place of it.
+func (w *world) unknownShard(t *testing.T) int {
+	t.Helper()
 	space := w.store.Space().Now()
 	next := space.Replace(1, false)
 	place := next.First()
-	c := srv.Client()
+	c := w.srv.Client()
 	for name, value := range c.HGetAll(t.Context(), space.Seals(space.Shard(key(1)))).Val() {
 		if err := c.HSet(t.Context(), next.Seals(place), name, value).Err(); err != nil {
 			t.Fatal(err)
@@ -288,12 +303,30 @@ func TestForgetReachesShardsThatAReshardMakesMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return place
+}
 
-	if _, err := w.ForgetSubject(t.Context(), seal.AudienceSubject("m_1"), ""); err != nil {
+// The mark of a shard that the instance did not know would refuse notices for ever.
+func TestLiftReachesShardsThatAReshardMakesMeanwhile(t *testing.T) {
+	t.Parallel()
+	srv := testkit.SharedRedis(t)
+	w := startSealing(t, srv, newSink(1), seal.PerAudience)
+	w.scheduleSealed(t, sealedFor("m_1", 1, time.Hour))
+	of := seal.AudienceSubject("m_1")
+	if _, err := w.ForgetSubject(t.Context(), of, ""); err != nil {
 		t.Fatal(err)
+	}
+	place := w.unknownShard(t)
+	if was, err := w.LiftSubject(t.Context(), of); err != nil || !was {
+		t.Fatal(was, err)
 	}
 	if n := w.store.Space().Places(); n <= place {
 		t.Errorf("the instance knows %d places", n)
 	}
-	w.unreadable(t, "m_1")
+	for place := range w.store.Space().Places() {
+		name := w.store.Space().Seals(place)
+		if has, err := srv.Client().HExists(t.Context(), name, vault.Mark(string(of))).Result(); err != nil || has {
+			t.Errorf("place %d still has the mark: %t, %v", place, has, err)
+		}
+	}
 }

@@ -79,8 +79,9 @@ func (d *DB) unknownKeys(ctx context.Context, tx *sql.Tx, ids []string, day int6
 	for _, id := range ids {
 		there := known[id].value != ""
 		if there && known[id].used < day {
-			// Expire may have deleted the key since.
-			n, err := changed(tx.ExecContext(ctx, d.marks("UPDATE history_seals SET used = ? WHERE name = ?"), day, id))
+			// Expire may have deleted the key since, or another writer may have noted a later day.
+			n, err := changed(tx.ExecContext(ctx, d.marks("UPDATE history_seals SET used = CASE WHEN used < ? THEN ? ELSE used END WHERE name = ?"),
+				day, day, id))
 			if err != nil {
 				return nil, err
 			}
@@ -181,10 +182,17 @@ type executor interface {
 	ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error)
 }
 
-// putSeal stores a name that the table does not have. day is the last one with an entry that needs it.
+// putSeal stores a name that the table does not have. day is the last one with an entry that needs it: of two writers the later one counts.
 func (d *DB) putSeal(ctx context.Context, e executor, name, value string, day int64) error {
-	_, err := e.ExecContext(ctx, d.marks("INSERT INTO history_seals (name, value, used) VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING"),
-		name, value, day)
+	_, err := e.ExecContext(ctx, d.marks("INSERT INTO history_seals (name, value, used) VALUES (?, ?, ?) "+
+		"ON CONFLICT (name) DO UPDATE SET used = excluded.used WHERE history_seals.used < excluded.used"), name, value, day)
+	return err
+}
+
+// putMark marks a subject. The table may have a mark of an earlier time, if it was restored from a backup.
+func (d *DB) putMark(ctx context.Context, of seal.Subject, mark string) error {
+	_, err := d.db.ExecContext(ctx, d.marks("INSERT INTO history_seals (name, value, used) VALUES (?, ?, 0) "+
+		"ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE history_seals.value < excluded.value"), vault.Mark(string(of)), mark)
 	return err
 }
 
@@ -288,7 +296,7 @@ func (d *DB) ForgetKeys(ctx context.Context, of seal.Subject, in vault.Forgotten
 	defer cancel()
 
 	mark := strconv.FormatInt(in.At.UnixMilli(), 10)
-	if err = d.putSeal(ctx, d.db, vault.Mark(string(of)), mark, 0); err == nil {
+	if err = d.putMark(ctx, of, mark); err == nil {
 		err = d.awaitWrites(ctx)
 	}
 

@@ -396,3 +396,20 @@ func TestMarksOfForgottenSubjects(t *testing.T) {
 		}
 	})
 }
+
+// A history that was restored from before a lift has the mark of the earlier forget. Redis takes a mark from before its lift for ended.
+func TestMarkHasTheTimeOfTheLaterForget(t *testing.T) {
+	t.Parallel()
+	engines(t, func(t *testing.T, url string) {
+		d := open(t, Options{URL: url})
+		for _, at := range []time.Time{noon, noon.Add(time.Hour), noon.Add(time.Minute)} {
+			if _, err := d.ForgetKeys(t.Context(), subject, vault.Forgotten{At: at}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		page, err := d.MarkPage(t.Context(), "", 10)
+		if err != nil || len(page) != 1 || !vault.MarkedAt(page[0].Value).Equal(noon.Add(time.Hour).Truncate(time.Millisecond)) {
+			t.Errorf("%v, %v", page, err)
+		}
+	})
+}

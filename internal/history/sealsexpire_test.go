@@ -88,3 +88,52 @@ func TestKeyThatIsDeletedDuringAWriteIsStoredAgain(t *testing.T) {
 		}
 	})
 }
+
+// Two instances write entries of different days at once, and the later day counts.
+func TestKeyStaysForTheLaterOfTwoWriters(t *testing.T) {
+	t.Parallel()
+	engines(t, func(t *testing.T, url string) {
+		if strings.HasPrefix(url, "sqlite") {
+			return // has one writer at a time
+		}
+		key := seal.NewDataKey()
+		s := newSource(key)
+		d := s.keep(open(t, Options{URL: url, Retention: 48 * time.Hour}))
+		other := newSource(key).keep(open(t, Options{URL: url}))
+		s.during = func() { write(t, other, rowsOf(BodiesKeep, sealedOn(t, key, 1, 0))) }
+		write(t, d, rowsOf(BodiesKeep, sealedOn(t, key, 2, 9)))
+		stays := func() {
+			t.Helper()
+			if _, err := d.Expire(t.Context(), time.Now()); err != nil || keyIn(t, d, key.ID) == "" {
+				t.Fatal("the key of today's entry was deleted:", err)
+			}
+		}
+		stays()
+
+		// Both have found the key.
+		if _, err := d.db.ExecContext(t.Context(), "UPDATE history_seals SET used = 1 WHERE name = $1", key.ID); err != nil {
+			t.Fatal(err)
+		}
+		tx, err := d.db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const later = "UPDATE history_seals SET used = $1 WHERE name = $2"
+		if _, err := tx.ExecContext(t.Context(), later, dayNumber(time.Now()), key.ID); err != nil {
+			t.Fatal(err)
+		}
+		written := make(chan error, 1)
+		go func() {
+			_, err := other.Write(t.Context(), rowsOf(BodiesKeep, sealedOn(t, key, 3, 9)))
+			written <- err
+		}()
+		testkit.Until(t, "the writer waits", func() bool { return waitsForLock(t, url, "UPDATE history_seals%") })
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-written; err != nil {
+			t.Fatal(err)
+		}
+		stays()
+	})
+}

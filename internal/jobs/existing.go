@@ -44,7 +44,7 @@ type Sealer struct {
 type SealedExisting struct {
 	// Sealed is how many notices were sealed, or would be: those in clear text, and those whose urls were.
 	Sealed int `json:"sealed"`
-	// Left is how many are still clear: they were claimed, or changed at the same time. Another run seals them.
+	// Left is how many are still clear: they were claimed, changed at the same time, or Redis has lost the new key. Another run seals them.
 	Left int `json:"left"`
 	// Refused is how many cannot be sealed: they lack an audience, or their audience or id was forgotten.
 	Refused int `json:"refused"`
@@ -242,11 +242,15 @@ func (s *Sealer) write(ctx context.Context, p keys.Partition, hash string, list 
 	}
 
 	for _, r := range replies {
-		if r == int64(1) {
+		switch r {
+		case int64(1):
 			s.done.Sealed++
-		} else {
-			s.done.Left++
+			continue
+		case int64(-1):
+			s.Vault.Forget(p.Shard) // the next step stores the keys again
 		}
+
+		s.done.Left++
 	}
 
 	return nil

@@ -3,6 +3,7 @@ package vault
 import (
 	"context"
 	_ "embed"
+	"maps"
 	"slices"
 	"time"
 
@@ -73,7 +74,7 @@ func (v *Vault) bringKey(ctx context.Context, shard int, id string) (string, err
 		return "", err
 	}
 
-	gone, err := v.Bring(ctx, shard, map[string]string{id: value})
+	gone, err := bring(ctx, v.w, shard, map[string]string{id: value})
 	if at, ok := gone[id]; ok {
 		return "", &ForgottenError{at}
 	}
@@ -81,10 +82,45 @@ func (v *Vault) bringKey(ctx context.Context, shard int, id string) (string, err
 	return value, err
 }
 
-// Bring stores data keys in a shard that lacks them. The values are as [Vault.Keys] returns them. It leaves out forgotten ones, and
-// returns these, with the time of the forgetting.
+// Bring stores data keys in a shard that lacks them. The values are as [Vault.Keys] returns them, or of an archive, which may lack
+// marks. It leaves out keys that any place has as forgotten, and returns these, with the time of the forgetting.
 func (v *Vault) Bring(ctx context.Context, shard int, values map[string]string) (gone map[string]time.Time, err error) {
-	return bring(ctx, v.w, shard, values)
+	if gone, err = v.markedIn(ctx, v.others(shard), values); err != nil {
+		return nil, err
+	}
+
+	values = maps.Clone(values)
+	maps.DeleteFunc(values, func(id, _ string) bool { return !gone[id].IsZero() })
+	here, err := bring(ctx, v.w, shard, values)
+	maps.Copy(gone, here)
+	return gone, err
+}
+
+// markedIn returns the data keys that some places have as forgotten, or their subjects.
+func (v *Vault) markedIn(ctx context.Context, places []int, values map[string]string) (gone map[string]time.Time, err error) {
+	gone = map[string]time.Time{}
+	ids := slices.Collect(maps.Keys(values))
+	for some := range slices.Chunk(ids, scanned) {
+		names := make([]string, 0, 2*len(some))
+		for _, id := range some {
+			names = append(names, forgotten+id, forgotten+SubjectOf(values[id]))
+		}
+
+		for _, place := range places {
+			got, err := v.w.Redis.HMGet(ctx, v.w.Space.Seals(place), names...).Result()
+			if err != nil {
+				return nil, v.w.Fail("seal", err)
+			}
+
+			for i, x := range got {
+				if mark, ok := x.(string); ok {
+					gone[some[i/2]] = later(MarkedAt(mark), gone[some[i/2]])
+				}
+			}
+		}
+	}
+
+	return gone, nil
 }
 
 func bring(ctx context.Context, w *wire.Client, shard int, values map[string]string) (gone map[string]time.Time, err error) {

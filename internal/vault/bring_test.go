@@ -128,6 +128,36 @@ func TestKeyThatWasReadBeforeTheForgetIsNotBroughtBack(t *testing.T) {
 	}
 }
 
+// A history from before the forget has the key, and a new shard has no mark of it.
+func TestKeyOfAnArchiveIsNotBroughtIfAnyShardHasItsMark(t *testing.T) {
+	for _, mark := range []string{"key", "subject"} {
+		t.Run(mark, func(t *testing.T) {
+			srv := testkit.SharedRedis(t)
+			a := startSharded(t, srv, 2)
+			scheduled(t, a, request("shop:order:paid:O1"))
+			f := found(t, a, "shop:order:paid:O1")
+			own := sealsOf(t, srv, f.Shard)
+			id := strings.Fields(own[string(merchant)])[0]
+			at := forget(t, a)
+			if mark == "subject" { // as of a key that Redis did not have at the forget
+				for place := range 2 {
+					if err := srv.Client().HDel(t.Context(), a.store.Space().Seals(place), vault.Mark(id)).Err(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			reshard(t, a, 4)
+			gone, err := a.vault.Bring(t.Context(), 3, map[string]string{id: own[id]})
+			if err != nil || len(gone) != 1 || !gone[id].Equal(at) {
+				t.Errorf("forgotten: %v, %v", gone, err)
+			}
+			if seals := sealsOf(t, srv, 3); seals[id] != "" {
+				t.Errorf("the new shard has %q", seals)
+			}
+		})
+	}
+}
+
 // other returns an instance on another Redis with the same namespace.
 func other(t *testing.T, a instance, scope seal.Scope, shards int) instance {
 	t.Helper()

@@ -3,7 +3,7 @@ package vault
 import (
 	"context"
 	"errors"
-	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,114 +36,77 @@ type copier struct {
 	unconfirmed error
 }
 
-// sides has the times of a kind of marks at both sides, by subject.
-type sides struct{ from, to map[seal.Subject]time.Time }
-
-// marks copies the marks of forgotten subjects and the ends of such marks.
-func (c *copier) marks(ctx context.Context) (err error) {
-	var marks, ends sides
-	if marks.from, ends.from, err = marked(ctx, c.from); err != nil {
-		return err
-	}
-	if marks.to, ends.to, err = marked(ctx, c.to); err != nil {
+// marks copies the marks of forgotten subjects and of their data keys, and the ends of such marks.
+func (c *copier) marks(ctx context.Context) error {
+	from, err := marked(ctx, c.from)
+	if err != nil {
 		return err
 	}
 
-	for of, at := range ends.from {
-		if was, ok := marks.to[of]; ok && was.Before(at) {
+	to, err := marked(ctx, c.to)
+	if err != nil {
+		return err
+	}
+
+	for of, at := range from.ends {
+		if was, ok := to.subjects[of]; ok && was.Before(at) {
 			if _, err := lift(ctx, c.to, of, at); err != nil {
 				return err
 			}
 		}
 	}
 
-	for of, at := range marks.from {
-		if at.Before(ends.to[of]) {
-			continue
-		}
-		if err := c.forget(ctx, of, at); err != nil {
-			return err
+	list := from.keys
+	for of, at := range from.subjects {
+		if !at.Before(from.ends[of]) { // else a place has lost the lift
+			list = append(list, Field{Mark(string(of)), strconv.FormatInt(at.UnixMilli(), 10)})
 		}
 	}
 
-	return c.deleted(ctx)
-}
-
-// deleted copies the marks of deleted data keys, also of subjects whose marks were ended: their texts must stay forgotten.
-func (c *copier) deleted(ctx context.Context) error {
-	for place := range c.from.Space.Places() {
-		marks := map[int][]Field{} // by the place at the other side
-		err := fields(ctx, c.from, place, func(name, value string) {
-			id, ok := strings.CutPrefix(name, forgotten)
-			if _, of, has := strings.Cut(value, " "); ok && has && seal.IsKeyID(id) {
-				at := home(c.to.Space, seal.Subject(of))
-				marks[at] = append(marks[at], Field{name, value})
-			}
-		})
-		if err != nil {
-			return err
-		}
-
-		for at, list := range marks {
-			for some := range slices.Chunk(list, keysAtOnce) {
-				if err := c.mark(ctx, at, some); err != nil {
-					return err
-				}
-			}
-		}
+	missing := newMarking(c.to)
+	if err := missing.addMissing(ctx, list); err != nil {
+		return err
 	}
 
-	return nil
-}
-
-// mark stores marks at a place of the other side.
-func (c *copier) mark(ctx context.Context, at int, list []Field) error {
-	_, err := c.to.Redis.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		for _, x := range list {
-			pipe.HSetNX(ctx, c.to.Space.Seals(at), x.Name, x.Value)
-		}
-		return nil
-	})
-	if err != nil {
-		return c.to.Fail("seal", err)
-	}
-
-	return nil
-}
-
-// marked returns the times at which subjects were forgotten, and at which marks were ended. Of several places it takes the latest.
-func marked(ctx context.Context, w *wire.Client) (marks, ends map[seal.Subject]time.Time, err error) {
-	marks, ends = map[seal.Subject]time.Time{}, map[seal.Subject]time.Time{}
-	add := func(to map[seal.Subject]time.Time, of, text string) {
-		if at := MarkedAt(text); at.After(to[seal.Subject(of)]) {
-			to[seal.Subject(of)] = at
-		}
-	}
-	for place := range w.Space.Places() {
-		err = fields(ctx, w, place, func(name, value string) {
-			if of, ok := strings.CutPrefix(name, forgotten); ok && !seal.IsKeyID(of) {
-				add(marks, of, value)
-			}
-			if of, ok := strings.CutPrefix(name, lifted); ok {
-				add(ends, of, value)
-			}
-		})
-		if err != nil {
-			return nil, nil, err
-		}
-	}
-
-	return marks, ends, nil
-}
-
-// forget forgets a subject at the other side, as of the time at which it was forgotten at this one.
-func (c *copier) forget(ctx context.Context, of seal.Subject, at time.Time) error {
-	err := (&forgetting{w: c.to, of: of, done: Forgotten{At: at}}).run(ctx)
+	err = missing.run(ctx)
 	if errors.Is(err, wire.ErrUnconfirmed) {
 		c.unconfirmed, err = err, nil
 	}
 
 	return err
+}
+
+// marks are the marks of a side. Of several places they have the latest times.
+type marks struct {
+	subjects, ends map[seal.Subject]time.Time
+	keys           []Field // of deleted data keys, some several times
+}
+
+// marked returns the marks of a side.
+func marked(ctx context.Context, w *wire.Client) (m marks, err error) {
+	m.subjects, m.ends = map[seal.Subject]time.Time{}, map[seal.Subject]time.Time{}
+	add := func(to map[seal.Subject]time.Time, of, text string) {
+		to[seal.Subject(of)] = later(to[seal.Subject(of)], MarkedAt(text))
+	}
+	for place := range w.Space.Places() {
+		err = fields(ctx, w, place, func(name, value string) {
+			if of, ok := strings.CutPrefix(name, lifted); ok {
+				add(m.ends, of, value)
+			}
+			switch of, ok := strings.CutPrefix(name, forgotten); {
+			case !ok:
+			case seal.IsKeyID(of):
+				m.keys = append(m.keys, Field{name, value})
+			default:
+				add(m.subjects, of, value)
+			}
+		})
+		if err != nil {
+			return m, err
+		}
+	}
+
+	return m, nil
 }
 
 // keys copies some keys of a place.

@@ -13,6 +13,7 @@
 //	since:<id>     Unix ms since when the data key seals new texts of its route or audience
 //	lifted:        Unix ms when such a mark was ended
 //	<subject>
+//	recalled       the state of the history's marks that the shard has
 //
 // # Guarantees
 //

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"notifier/internal/notice"
@@ -68,7 +67,8 @@ func (v *Vault) store(ctx context.Context, shard int, of seal.Subject, p pairOf)
 	case string:
 		return x, nil
 	case []any:
-		if ms, ok := x[0].(int64); ok {
+		if len(x) == 1 {
+			ms, _ := x[0].(int64) // any mark counts
 			return "", &ForgottenError{time.UnixMilli(ms).UTC()}
 		}
 	}
@@ -99,15 +99,12 @@ type forgetting struct {
 	of seal.Subject
 
 	done        Forgotten // At is also the time of new marks
-	keysOnly    bool      // of a subject that was lifted since: it gets no mark, and keys that are not in done.IDs stay
 	unconfirmed error
 }
 
 func (x *forgetting) run(ctx context.Context) error {
-	if !x.keysOnly {
-		if err := x.mark(ctx); err != nil {
-			return err
-		}
+	if err := x.mark(ctx); err != nil {
+		return err
 	}
 
 	slices.Sort(x.done.IDs)
@@ -147,16 +144,12 @@ func (x *forgetting) mark(ctx context.Context) error {
 
 // forget marks the subject in a place, and deletes its present keys and the data keys with these ids.
 func (x *forgetting) forget(ctx context.Context, place int, ids []string) error {
-	at, marks := "", "1"
+	at := ""
 	if !x.done.At.IsZero() {
 		at = strconv.FormatInt(x.done.At.UnixMilli(), 10)
 	}
 
-	if x.keysOnly {
-		marks = ""
-	}
-
-	args := append([]any{string(x.of), at, marks}, wire.Texts(ids)...)
+	args := append([]any{string(x.of), at}, wire.Texts(ids)...)
 	got, err := x.w.Parts(ctx, forgetScript, 2, []string{x.w.Space.Seals(place)}, args)
 	if errors.Is(err, wire.ErrUnconfirmed) && len(got) >= 2 {
 		x.unconfirmed, err = err, nil
@@ -182,39 +175,9 @@ const scanned = 1000
 // dataKeysOf returns the ids of all data keys of a marked subject in a place, deleted ones included.
 func dataKeysOf(ctx context.Context, w *wire.Client, place int, of seal.Subject) (ids []string, err error) {
 	err = fields(ctx, w, place, func(name, value string) {
-		id, deleted := strings.CutPrefix(name, forgotten)
-		if first, last, _ := strings.Cut(value, " "); seal.IsKeyID(id) && (deleted && last == string(of) || !deleted && first == string(of)) {
+		if id, owner, ok := dataKeyOf(name, value); ok && owner == of {
 			ids = append(ids, id)
 		}
 	})
 	return ids, err
-}
-
-// Lift ends the mark of a forgotten subject in all shards, so that new notices of it are sealed with new keys. The deleted keys
-// stay deleted. It reports whether the subject was marked, and may be repeated.
-func (v *Vault) Lift(ctx context.Context, of seal.Subject) (marked bool, err error) {
-	now, err := v.w.Now(ctx)
-	if err != nil {
-		return false, err
-	}
-
-	return lift(ctx, v.w, of, now)
-}
-
-// lift is Lift at a time, which is kept, so that a migration does not bring the mark back.
-func lift(ctx context.Context, w *wire.Client, of seal.Subject, at time.Time) (marked bool, err error) {
-	for place := range w.Space.Places() {
-		n, err := w.Redis.HDel(ctx, w.Space.Seals(place), forgotten+string(of)).Result()
-		if err == nil && n > 0 {
-			err = w.Redis.HSet(ctx, w.Space.Seals(place), lifted+string(of), at.UnixMilli()).Err()
-		}
-
-		if err != nil {
-			return marked, w.Fail("seal", err)
-		}
-
-		marked = marked || n > 0
-	}
-
-	return marked, nil
 }

@@ -3,11 +3,9 @@ package vault
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/seal"
 	"notifier/internal/wire"
 )
 
@@ -19,7 +17,8 @@ type Marks interface {
 	MarkPage(ctx context.Context, after string, n int) ([]Field, error)
 }
 
-// recalled is the field with the state of the archive's marks that Redis has. A restored backup has an earlier one.
+// recalled is the field with the state of the archive's marks that a place has. A restored backup, or a replica that has lost the last
+// writes, has an earlier one.
 const recalled = "recalled"
 
 // Recall is [Recall] on the Redis of the Vault.
@@ -33,113 +32,85 @@ func (v *Vault) Recall(ctx context.Context, m Marks) (int, error) {
 }
 
 // Recall forgets again all subjects that an archive has as forgotten and Redis has not, as after a restored backup. The data keys of
-// subjects that were lifted since are deleted too. It returns the number of such subjects. With dryRun it only counts them. While the
-// archive's marks do not change, only the first call reads them. It may be repeated after an error.
+// subjects that were lifted since are deleted too. It returns the number of such subjects. With dryRun it only counts them. While neither
+// the archive's marks nor the places change, only the first call reads the marks. It may be repeated after an error.
 func Recall(ctx context.Context, w *wire.Client, m Marks, dryRun bool) (subjects int, err error) {
 	state, err := m.MarksState(ctx)
 	if err != nil {
 		return 0, err
 	}
-
-	was, err := w.Redis.HGet(ctx, w.Space.Seals(0), recalled).Result()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return 0, w.Fail("seal", err)
-	}
-	if was == state {
-		return 0, nil
+	if is, err := hasState(ctx, w, state); err != nil || is {
+		return 0, err
 	}
 
 	lost, err := lostMarks(ctx, w, m)
-	if err != nil || dryRun {
-		return len(lost), err
+	if err != nil {
+		return 0, err
+	}
+	if subjects = lost.count(); dryRun {
+		return subjects, nil
 	}
 
-	var unconfirmed error
-	for _, x := range lost {
-		err := x.run(ctx)
-		if errors.Is(err, wire.ErrUnconfirmed) {
-			unconfirmed, err = err, nil
-		}
-
-		if err != nil {
-			return 0, err
-		}
+	err = lost.run(ctx)
+	if errors.Is(err, wire.ErrUnconfirmed) { // the next call makes sure
+		return subjects, err
+	}
+	if err != nil {
+		return 0, err
 	}
 
-	if unconfirmed != nil { // the next call makes sure
-		return len(lost), unconfirmed
-	}
-
-	return len(lost), w.Wrapped("seal", w.Redis.HSet(ctx, w.Space.Seals(0), recalled, state).Err())
+	return subjects, setState(ctx, w, state)
 }
 
-// lostMarks returns the subjects of which a place lacks a mark of the archive.
-func lostMarks(ctx context.Context, w *wire.Client, m Marks) (map[seal.Subject]*forgetting, error) {
-	lost := map[seal.Subject]*forgetting{}
+// hasState reports whether all places have a state of the archive's marks.
+func hasState(ctx context.Context, w *wire.Client, state string) (bool, error) {
+	cmds := make([]*redis.StringCmd, w.Space.Places())
+	_, err := w.Redis.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for place := range cmds {
+			cmds[place] = pipe.HGet(ctx, w.Space.Seals(place), recalled)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return false, w.Fail("seal", err)
+	}
+
+	for _, cmd := range cmds {
+		was, err := cmd.Result()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return false, w.Fail("seal", err)
+		}
+		if err != nil || was != state {
+			return false, nil
+		}
+	}
+
+	return true, nil
+}
+
+// setState notes in all places that they have all marks of a state.
+func setState(ctx context.Context, w *wire.Client, state string) error {
+	_, err := w.Redis.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for place := range w.Space.Places() {
+			pipe.HSet(ctx, w.Space.Seals(place), recalled, state)
+		}
+		return nil
+	})
+	return w.Wrapped("seal", err)
+}
+
+// lostMarks returns the marks of the archive that a place lacks.
+func lostMarks(ctx context.Context, w *wire.Client, m Marks) (*marking, error) {
+	lost := newMarking(w)
 	for after := ""; ; {
 		page, err := m.MarkPage(ctx, after, scanned)
 		if err != nil || len(page) == 0 {
 			return lost, err
 		}
-		if err := addLost(ctx, w, page, lost); err != nil {
+		if err := lost.addMissing(ctx, page); err != nil {
 			return nil, err
 		}
 
 		after = page[len(page)-1].Name
-	}
-}
-
-// addLost adds the marks of a page that a place lacks.
-func addLost(ctx context.Context, w *wire.Client, page []Field, lost map[seal.Subject]*forgetting) error {
-	names, missing := make([]string, len(page)), make([]bool, len(page))
-	for i, x := range page {
-		names[i] = x.Name
-	}
-
-	for place := range w.Space.Places() {
-		got, err := w.Redis.HMGet(ctx, w.Space.Seals(place), names...).Result()
-		if err != nil {
-			return w.Fail("seal", err)
-		}
-
-		for i := range got {
-			missing[i] = missing[i] || got[i] == nil
-		}
-	}
-
-	for i, x := range page {
-		if missing[i] {
-			addMark(w, x, lost)
-		}
-	}
-
-	return nil
-}
-
-// addMark adds the mark of a subject or of a data key.
-func addMark(w *wire.Client, mark Field, lost map[seal.Subject]*forgetting) {
-	name := strings.TrimPrefix(mark.Name, forgotten)
-	of := seal.Subject(name)
-	isKey := seal.IsKeyID(name)
-	if isKey {
-		_, subject, _ := strings.Cut(mark.Value, " ")
-		of = seal.Subject(subject)
-	}
-
-	x := lost[of]
-	if x == nil {
-		x = &forgetting{w: w, of: of, keysOnly: true}
-		lost[of] = x
-	}
-
-	at := MarkedAt(mark.Value)
-	if isKey {
-		x.done.IDs = append(x.done.IDs, name)
-	} else {
-		x.keysOnly = false
-	}
-
-	if x.done.At.Before(at) || !isKey {
-		x.done.At = at
 	}
 }

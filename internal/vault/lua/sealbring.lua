@@ -10,7 +10,7 @@ for i = 1, #ARGV, 2 do
   local at = marks[1] or marks[2]
   if at then
     reply[#reply + 1] = ARGV[i]
-    reply[#reply + 1] = string.match(at, '^%d+')
+    reply[#reply + 1] = string.match(at, '^%d+') or '0'
   else
     call('HSETNX', KEYS[1], ARGV[i], ARGV[i + 1])
     call('HDEL', KEYS[1], 'unused:' .. ARGV[i])

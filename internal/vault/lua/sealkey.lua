@@ -6,7 +6,7 @@
 local call = redis.call
 local marks = call('HMGET', KEYS[1], 'forgotten:' .. ARGV[1], 'forgotten:' .. ARGV[3])
 local at = marks[1] or marks[2]
-if at then return {tonumber(string.match(at, '^%d+'))} end
+if at then return {tonumber(string.match(at, '^%d+') or '0')} end
 local old = call('HGET', KEYS[1], ARGV[1])
 if old then return old end
 call('HSET', KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4])
