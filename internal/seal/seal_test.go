@@ -209,3 +209,14 @@ func FuzzOpen(f *testing.F) {
 		}
 	})
 }
+
+func TestDataKeyOfMalformedTextIsEmpty(t *testing.T) {
+	for _, text := range []string{"", "s1c", "s1c:", "s1c::", "s1c:AAAA:BBBB", "AAAAAAAAAAAAAAAA", "s1c:AAAAAAAAAAAAAAA :BBBB"} {
+		if id := DataKeyOf(text); id != "" {
+			t.Errorf("%q has the data key %q", text, id)
+		}
+	}
+	if id := DataKeyOf("s1c:AAAAAAAAAAAAAAAA:"); id != "AAAAAAAAAAAAAAAA" {
+		t.Errorf("data key %q", id)
+	}
+}

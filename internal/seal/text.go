@@ -46,6 +46,17 @@ func ParseText(s string) (Text, error) {
 	return Text{}, ErrFormat
 }
 
+// DataKeyOf returns the id of the data key in a sealed text; empty if it has none. Unlike ParseText it does not read the other parts.
+func DataKeyOf(s string) string {
+	_, rest, _ := strings.Cut(s, ":")
+	id, _, _ := strings.Cut(rest, ":")
+	if !IsKeyID(id) {
+		return ""
+	}
+
+	return id
+}
+
 // String returns the stored form of the text.
 func (t Text) String() string { return marks[t.Kind] + ":" + t.DataKey + ":" + t.box }
 

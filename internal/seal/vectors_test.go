@@ -58,7 +58,7 @@ func TestVectorsOpen(t *testing.T) {
 	for _, v := range vectors(t) {
 		_, data, digest := v.keys(t)
 		text, err := ParseText(v.Text)
-		if err != nil || text.Kind != v.Kind || text.DataKey != v.DataKey || text.String() != v.Text {
+		if err != nil || text.Kind != v.Kind || text.DataKey != v.DataKey || text.String() != v.Text || DataKeyOf(v.Text) != v.DataKey {
 			t.Fatalf("%s: %+v, %v", v.Text, text, err)
 		}
 		if plain, err := data.Open(text, v.Space, v.Notice); err != nil || string(plain) != string(v.Plain) {

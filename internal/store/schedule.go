@@ -161,8 +161,7 @@ func dataKeyOf(c *notice.Content) string {
 		return ""
 	}
 
-	text, _ := seal.ParseText(c.Sealed) // a malformed text opens nowhere
-	return text.DataKey
+	return seal.DataKeyOf(c.Sealed) // a malformed text opens nowhere
 }
 
 // creation is one call of schedule.lua or restore.lua, which create notices. An instance whose routes are configured
