@@ -317,7 +317,7 @@ var texts = map[string]string{
 		"one when the receiver answers again.",
 	"ROUTE_<NAME>_MAXLEN": "The approximate number of entries to which a stream is trimmed; 0 = never trimmed.",
 	"ROUTE_<NAME>_SEAL": "Encrypts bodies, headers, credentials in urls, and answers in Redis, with a key for each `route`, `audience` or " +
-		"`id` (the business id). Needs SEAL_KEYS. Not yet with ADOPT. See [security.md](security.md#sealed-notices).",
+		"`id` (the business id). Needs SEAL_KEYS, and cannot be combined with ADOPT. See [security.md](security.md#sealed-notices).",
 	"ROUTE_<NAME>_SEAL_URL": "Encrypts also the query and the fragment of each notice's url. Scheme, host, port and path stay " +
 		"clear text. Needs SEAL and the target notice. See [security.md](security.md#queries-of-urls).",
 	"ROUTE_<NAME>_SEAL_ENTRIES": "Of sealed notices in a list, stream or log: `sealed` entries have the encrypted text, which consumers " +

@@ -206,3 +206,18 @@ func TestTextOfARecurringNoticeOpensInItsOccurrencesOnly(t *testing.T) {
 		}
 	}
 }
+
+func TestSealedNoticeTakesAThirdMore(t *testing.T) {
+	a := start(t, testkit.SharedRedis(t), service(t, "k"), seal.PerRoute)
+	for _, size := range []int{100, 200, 1000, 10_000} {
+		n := &notice.Notice{Key: "shop:order:paid:O1", Made: 1763740785000, Due: time.UnixMilli(1763740800000),
+			Content: notice.Content{URL: "https://shop.example/hook", Body: []byte(`{"t":"` + strings.Repeat("x", size-8) + `"}`)}}
+		clear := len(store.AppendRecord(nil, n))
+		if err := a.vault.SealNotice(t.Context(), 0, seal.RouteSubject(prefix), n); err != nil {
+			t.Fatal(err)
+		}
+		if more := len(store.AppendRecord(nil, n)) - clear - size/3; more < 105 || more > 115 {
+			t.Errorf("a body of %d bytes takes %d bytes and a third more", size, more)
+		}
+	}
+}
