@@ -433,3 +433,47 @@ func TestSubjectsForgottenAfterABackupAreSoAfterItsRestore(t *testing.T) {
 		return vault.ForgottenAt(err).Equal(at)
 	})
 }
+
+func TestRepeatedForgetDeletesTheKeysOfARestoredHistory(t *testing.T) {
+	t.Parallel()
+	srv, file := testkit.SharedRedis(t), t.TempDir()+"/history.db"
+	h, _ := echo()
+	begin := func() (*world, *history.DB) {
+		d := openHistory(t, "sqlite://"+file)
+		return remembering(t, srv, h, d, nil), d
+	}
+	w, d := begin()
+	w.scheduleSealed(t, sealedFor("m_1", 1, 0))
+	id := rowsOf(t, d, history.Query{}, 1)[0].DataKeys()[0]
+	w.stop()
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	saved, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, d = begin()
+	w.forget(t, "m_1")
+	w.stop()
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	if err := os.WriteFile(file, saved, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w, d = begin()
+	if value, err := d.SealKey(t.Context(), id); err != nil || value == "" {
+		t.Fatalf("the restored history has the key %q, %v", value, err)
+	}
+	if f := w.opened(t, d, key(1)); f.Forgotten.IsZero() || len(f.Body) > 0 {
+		t.Errorf("the entry opens: %s", f.Body)
+	}
+	if _, err := w.ForgetSubject(t.Context(), seal.AudienceSubject("m_1"), ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.SealKey(t.Context(), id); vault.ForgottenAt(err).IsZero() {
+		t.Errorf("after a repeated forget: %v", err)
+	}
+}
