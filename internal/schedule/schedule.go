@@ -338,26 +338,18 @@ func (s *Scheduler) many(ctx context.Context, reqs []store.Request) []store.Repl
 		}
 
 		p := s.o.Space.Partition(to.Prefix, reqs[i].Key)
+		add(p, i)
 		if to.Seal != "" {
 			toSeal = append(toSeal, sealing{to, p, i})
-			continue
-		}
-
-		add(p, i)
-	}
-
-	s.sealMany(ctx, toSeal, reqs, out)
-	for _, x := range toSeal {
-		if out[x.i].Err == nil {
-			add(x.at, x.i)
 		}
 	}
 
 	var wg sync.WaitGroup
+	sealed := s.sealMany(ctx, toSeal, reqs, out)
 	for _, all := range nodes {
 		wg.Go(func() {
 			for len(all) > 0 {
-				s.sendSome(ctx, all, reqs, out)
+				s.sendSome(ctx, all, reqs, sealed, out)
 			}
 		})
 	}
@@ -370,8 +362,9 @@ func (s *Scheduler) many(ctx context.Context, reqs []store.Request) []store.Repl
 type parts map[keys.Partition][]int
 
 // sendSome sends the next notices of each partition in one round trip and removes them from all.
-// Each partition has one script call, so that notices of one key keep their order.
-func (s *Scheduler) sendSome(ctx context.Context, all parts, reqs []store.Request, out []store.Reply) {
+// Each partition has one script call, so that notices of one key keep their order. It waits until they are sealed, and leaves out those
+// that cannot be.
+func (s *Scheduler) sendSome(ctx context.Context, all parts, reqs []store.Request, sealed gates, out []store.Reply) {
 	var batches []store.Batch
 	var places [][]int
 	n := 0
@@ -382,15 +375,23 @@ func (s *Scheduler) sendSome(ctx context.Context, all parts, reqs []store.Reques
 		}
 
 		n += len(these)
+		if all[p] = all[p][len(these):]; len(all[p]) == 0 {
+			delete(all, p)
+		}
+
+		these = sealed.await(these, out)
 		some := make([]store.Request, len(these))
 		for j, i := range these {
 			some[j] = reqs[i]
 		}
 
-		batches, places = append(batches, store.Batch{Partition: p, Requests: some}), append(places, these)
-		if all[p] = all[p][len(these):]; len(all[p]) == 0 {
-			delete(all, p)
+		if len(these) > 0 {
+			batches, places = append(batches, store.Batch{Partition: p, Requests: some}), append(places, these)
 		}
+	}
+
+	if len(batches) == 0 {
+		return
 	}
 
 	deliver := func(b, j int, r store.Reply) { out[places[b][j]] = r }

@@ -65,19 +65,58 @@ type sealing struct {
 // Requests of a call are sealed sealTogether at a time by up to sealers goroutines: the first notice of a subject waits for round trips.
 const sealTogether, sealers = 32, 16
 
-// sealMany seals requests, and sets the error of each that cannot be sealed.
-func (s *Scheduler) sealMany(ctx context.Context, list []sealing, reqs []store.Request, out []store.Reply) {
-	var g errgroup.Group
-	g.SetLimit(sealers)
-	for some := range slices.Chunk(list, sealTogether) {
-		g.Go(func() error {
-			for _, x := range some {
-				out[x.i].Err = s.sealed(ctx, x.to, x.at, &reqs[x.i])
-			}
+// gates has a channel for each request of a call that is closed when the request is sealed, or cannot be; nil = it is in clear text.
+type gates []chan struct{}
 
-			return nil
-		})
+// sealMany begins to seal requests in their order, and sets the error of each that cannot be sealed. The first ones can be sent while
+// later ones are being sealed.
+func (s *Scheduler) sealMany(ctx context.Context, list []sealing, reqs []store.Request, out []store.Reply) gates {
+	if len(list) == 0 {
+		return nil
 	}
 
-	_ = g.Wait() // no function returns an error
+	all := make(gates, len(reqs))
+	for some := range slices.Chunk(list, sealTogether) {
+		done := make(chan struct{})
+		for _, x := range some {
+			all[x.i] = done
+		}
+	}
+
+	go func() {
+		var g errgroup.Group
+		g.SetLimit(sealers)
+		for some := range slices.Chunk(list, sealTogether) {
+			g.Go(func() error {
+				defer close(all[some[0].i])
+				for _, x := range some {
+					out[x.i].Err = s.sealed(ctx, x.to, x.at, &reqs[x.i])
+				}
+
+				return nil
+			})
+		}
+	}()
+
+	return all
+}
+
+// await waits until requests are sealed, and returns those that are, or are in clear text.
+func (g gates) await(these []int, out []store.Reply) []int {
+	if g == nil {
+		return these
+	}
+
+	ready := make([]int, 0, len(these))
+	for _, i := range these {
+		if g[i] != nil {
+			<-g[i]
+		}
+
+		if out[i].Err == nil {
+			ready = append(ready, i)
+		}
+	}
+
+	return ready
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -19,13 +20,18 @@ import (
 // sealer is a vault. Its calls for audiences that begin with "slow" wait for each other.
 type sealer struct {
 	both    sync.WaitGroup
-	refused error // for the audience "forgotten"
+	sent    func() bool // that for the audience "later" waits until it is true
+	refused error       // for the audience "forgotten"
 }
 
 func (v *sealer) Seal(_ context.Context, _ int, of seal.Subject, key string, c *notice.Content) error {
 	switch {
 	case of == seal.AudienceSubject("forgotten"):
 		return v.refused
+	case of == seal.AudienceSubject("later"):
+		for !v.sent() {
+			runtime.Gosched()
+		}
 	case strings.HasPrefix(string(of), string(seal.AudienceSubject("slow"))):
 		v.both.Done()
 		v.both.Wait()
@@ -97,5 +103,51 @@ func TestBatchSealsSeveralNoticesAtATime(t *testing.T) {
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("stored %q, want %q", got, want)
+	}
+}
+
+func sealedTable(t *testing.T) *route.Table {
+	t.Helper()
+	routes, err := route.NewTable([]*route.Route{{Name: "sealed", Prefix: "app1", Target: route.Target{Kind: route.KindLog},
+		Seal: seal.PerAudience}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return routes
+}
+
+// The first notices of a batch are sent while the last ones are being sealed.
+func TestBatchIsSentWhileItIsSealed(t *testing.T) {
+	routes := sealedTable(t)
+	fake := &fakeStore{}
+	v := &sealer{sent: func() bool {
+		fake.mu.Lock()
+		defer fake.mu.Unlock()
+		return len(fake.trips) > 0
+	}}
+	s := New(Options{Store: fake, Routes: routes, Space: keys.Space{Namespace: "notifier", Shards: 1}, Vault: v})
+	reqs := make([]store.Request, maxBatch+1)
+	for i := range reqs {
+		reqs[i] = store.Request{Key: fmt.Sprintf("app1:m:t:%03d", i), Content: notice.Content{Audience: "m", Body: []byte("card")}}
+	}
+	reqs[maxBatch].Audience = "later"
+	for i, r := range s.Many(t.Context(), reqs) {
+		if r.Err != nil || r.Key != reqs[i].Key || reqs[i].Sealed == "" {
+			t.Errorf("%d: %s, %v", i, r.Key, r.Err)
+		}
+	}
+	if len(fake.trips) != 2 || len(fake.trips[0]) != maxBatch {
+		t.Errorf("sent %d", len(fake.trips))
+	}
+}
+
+// A call whose notices cannot be sealed sends nothing.
+func TestBatchWithoutASealedNoticeSendsNothing(t *testing.T) {
+	routes := sealedTable(t)
+	fake, v := &fakeStore{}, &sealer{refused: errors.New("forgotten")}
+	s := New(Options{Store: fake, Routes: routes, Space: keys.Space{Namespace: "notifier", Shards: 1}, Vault: v})
+	reqs := []store.Request{{Key: "app1:m:t:1", Content: notice.Content{Audience: "forgotten"}}}
+	if out := s.Many(t.Context(), reqs); !errors.Is(out[0].Err, v.refused) || len(fake.trips) > 0 {
+		t.Errorf("%v, %d trips", out[0].Err, len(fake.trips))
 	}
 }
