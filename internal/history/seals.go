@@ -382,7 +382,7 @@ func changed(res sql.Result, err error) (int64, error) {
 }
 
 // The names of all marks are between these two.
-const firstMark, lastMark = "forgotten:", "forgotten;"
+var firstMark, lastMark = vault.Mark(""), strings.TrimSuffix(vault.Mark(""), ":") + ";"
 
 // MarksState implements [vault.Marks].
 func (d *DB) MarksState(ctx context.Context) (state string, err error) {

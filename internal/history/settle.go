@@ -33,8 +33,18 @@ func (d *DB) Settle(ctx context.Context, s *store.Store, dryRun bool) (done Sett
 		return done, err
 	}
 
+	paused, err := s.Layout.Paused(ctx)
+	if err != nil {
+		return done, err
+	}
+
+	write := func(known []store.Known) error { return settle(ctx, s, known, paused, &done) }
+	if dryRun {
+		write = func([]store.Known) error { return nil }
+	}
+
 	for _, state := range []notice.State{notice.Scheduled, notice.Claimed, notice.Dead} {
-		if err := d.settleState(ctx, s, state, dryRun, &done); err != nil {
+		if err := d.settleState(ctx, s, state, write, &done); err != nil {
 			return done, err
 		}
 	}
@@ -42,13 +52,8 @@ func (d *DB) Settle(ctx context.Context, s *store.Store, dryRun bool) (done Sett
 	return done, nil
 }
 
-// settleState is Settle for the notices of a state.
-func (d *DB) settleState(ctx context.Context, s *store.Store, state notice.State, dryRun bool, done *Settled) error {
-	paused, err := s.Layout.Paused(ctx)
-	if err != nil {
-		return err
-	}
-
+// settleState calls write with the notices of a state that were finalized later, a page at a time.
+func (d *DB) settleState(ctx context.Context, s *store.Store, state notice.State, write func([]store.Known) error, done *Settled) error {
 	q := store.Query{Routes: s.Layout.Prefixes(), State: state, Limit: MostOutcomes}
 	for {
 		page, err := s.List(ctx, q)
@@ -60,8 +65,8 @@ func (d *DB) settleState(ctx context.Context, s *store.Store, state notice.State
 		}
 
 		known, err := d.compare(ctx, page.Items, done)
-		if err == nil && !dryRun {
-			err = settle(ctx, s, known, paused, done)
+		if err == nil {
+			err = write(known)
 		}
 
 		if err != nil {
