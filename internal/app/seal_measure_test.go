@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -60,7 +59,8 @@ func TestMeasureSealOverHTTP(t *testing.T) {
 	}
 
 	names := []string{"single schedules", "batches", "callbacks"}
-	measure := func(prefix string, round int) (took []time.Duration) {
+	measure := func(variant, round int) (took []time.Duration) {
+		prefix := []string{"app1", "app2"}[variant]
 		from := time.Now()
 		var all sync.WaitGroup
 		for c := range 64 {
@@ -93,20 +93,5 @@ func TestMeasureSealOverHTTP(t *testing.T) {
 		return append(took, time.Since(due))
 	}
 
-	ratios := make([][]float64, len(names))
-	for round := range pairs {
-		var of [2][]time.Duration
-		for turn := range 2 {
-			which := (turn + round) % 2
-			of[which] = measure([]string{"app1", "app2"}[which], round)
-		}
-		t.Logf("clear %s, sealed %s", of[0], of[1])
-		for n := range names {
-			ratios[n] = append(ratios[n], of[1][n].Seconds()/of[0][n].Seconds())
-		}
-	}
-	for n, name := range names {
-		slices.Sort(ratios[n])
-		t.Logf("%s: %.3f [%.3f, %.3f] (median, least, most; sealed : clear)", name, ratios[n][pairs/2], ratios[n][0], ratios[n][pairs-1])
-	}
+	testkit.Pairs(t, pairs, names, measure) // clear first, sealed second
 }

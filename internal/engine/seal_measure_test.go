@@ -5,7 +5,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -49,7 +48,8 @@ func TestMeasureSeal(t *testing.T) {
 	}
 
 	names := []string{"single schedules", "batches", "drain"}
-	measure := func(prefix string, round int) (took []time.Duration) {
+	measure := func(variant, round int) (took []time.Duration) {
+		prefix := []string{"app1", "app2"}[variant]
 		from := time.Now()
 		var all sync.WaitGroup
 		for c := range 64 {
@@ -92,22 +92,5 @@ func TestMeasureSeal(t *testing.T) {
 		return append(took, time.Since(due))
 	}
 
-	ratios := make([][]float64, len(names))
-	for round := range pairs {
-		var of [2][]time.Duration
-		for turn := range 2 {
-			which := (turn + round) % 2
-			of[which] = measure([]string{"app1", "app2"}[which], round)
-		}
-
-		t.Logf("clear %s, sealed %s", of[0], of[1])
-		for i := range names {
-			ratios[i] = append(ratios[i], of[1][i].Seconds()/of[0][i].Seconds())
-		}
-	}
-
-	for i, name := range names {
-		slices.Sort(ratios[i])
-		t.Logf("%s: %.3f [%.3f, %.3f] (median, least, most; sealed : clear)", name, ratios[i][len(ratios[i])/2], ratios[i][0], ratios[i][pairs-1])
-	}
+	testkit.Pairs(t, pairs, names, measure) // clear first, sealed second
 }
