@@ -72,7 +72,7 @@ func findAndChange(b *tab) {
 	b.s.keep("shop:paid:notice:4711", "/ok", time.Hour, "scheduled")
 	b.s.keep("shop:paid:notice:4712", "/ok", time.Hour, "scheduled")
 	b.open("/ui/notices")
-	b.do(chromedp.SendKeys(chromedp.CSS(`input[name=q]`), "4711"+kb.Enter))
+	b.types(`input[name=q]`, "4711"+kb.Enter)
 	testkit.Until(b.t, "the number leads to the notice", func() bool { return strings.HasSuffix(js[string](b, "location.pathname"), ":4711") })
 	b.sees("Due in")
 	b.sees(`"currency": "EUR"`)
@@ -90,7 +90,7 @@ func findAndChange(b *tab) {
 
 	b.open("/ui/notices/shop:paid:notice:4712")
 	b.click(`details:has(form[action$="/reschedule"]) summary`)
-	b.do(chromedp.SendKeys(chromedp.CSS(`input[name=due]`), "+3h"))
+	b.types(`input[name=due]`, "+3h")
 	b.click(`form[action$="/reschedule"] button`)
 	b.sees("The notice is rescheduled.")
 	b.sees("Due in 2h59m")
@@ -157,7 +157,7 @@ func live(b *tab) {
 	b.open("/ui/")
 	b.sees("Live")
 	const card = `[...document.querySelectorAll(".card")].find(c => c.innerText.includes("shop:mail")).innerText`
-	b.do(chromedp.Focus(chromedp.CSS(`.card a`)))
+	b.focus(`.card a`)
 	js[bool](b, `(window.stood = document.activeElement, true)`)
 	before := js[string](b, card)
 	for i := range 3 {
@@ -198,7 +198,7 @@ func liveNotice(b *tab) {
 		b.t.Error("a page that is live offers to load it again")
 	}
 	b.click(`#do-reschedule summary`)
-	b.do(chromedp.SendKeys(chromedp.CSS(`input[name=due]`), "+9"))
+	b.types(`input[name=due]`, "+9")
 	at := js[float64](b, `(window.same = true, window.scrollTo(0, 150), window.scrollY)`)
 	var fired struct{}
 	b.s.call(http.MethodPost, "/v1/notices/"+key+"/fire", "", &fired)
@@ -247,9 +247,9 @@ func keyboard(b *tab, pages []string) {
 	b.do(chromedp.KeyEvent("part=keys"), chromedp.KeyEvent(kb.Enter))
 	testkit.Until(b.t, "the search is shown", func() bool { return strings.Contains(js[string](b, "location.search"), "q=part%3Dkeys") })
 	b.sees("shop:paid:notice:keys")
-	b.do(chromedp.Focus(chromedp.CSS(`a[href="/ui/notices/shop:paid:notice:keys"]`)), chromedp.KeyEvent(kb.Enter))
+	b.types(`a[href="/ui/notices/shop:paid:notice:keys"]`, kb.Enter)
 	b.sees("Due in")
-	b.do(chromedp.Focus(chromedp.CSS(`details:has(form[action$="/cancel"]) summary`)), chromedp.KeyEvent(kb.Enter), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
+	b.types(`details:has(form[action$="/cancel"]) summary`, kb.Enter+kb.Tab+kb.Enter)
 	b.sees("The notice is cancelled.")
 }
 
@@ -356,7 +356,7 @@ func plain(b *tab) {
 	b.click(`#hosts a`)
 	b.sees("Attempts since the hour of its first failure")
 	b.click(`#pause-hold summary`)
-	b.do(chromedp.SendKeys(chromedp.CSS(`#pause-hold input[name=until]`), "+2h"))
+	b.types(`#pause-hold input[name=until]`, "+2h")
 	b.click(`#pause-hold button`)
 	b.sees("The receiver is paused.")
 	b.sees("paused until")
@@ -365,7 +365,7 @@ func plain(b *tab) {
 	b.sees("The receiver is resumed.")
 	b.open("/ui/replays")
 	b.click(`a[href="/ui/replays/new"]`)
-	b.do(chromedp.SendKeys(chromedp.CSS(`input[name=since]`), "-1h"))
+	b.types(`input[name=since]`, "-1h")
 	b.click(`form[action="/ui/replays/new"] button`)
 	b.sees("notices to 1 host")
 }

@@ -272,6 +272,22 @@ func (b *tab) sees(text string) {
 	})
 }
 
+// focus moves the focus to an element once it exists. It asks the page and not the browser, whose ids of elements end while
+// a page is still being read: an action that found the element before then fails.
+func (b *tab) focus(selector string) {
+	b.t.Helper()
+	testkit.Until(b.t, "the focus on "+selector, func() bool {
+		return js[bool](b, fmt.Sprintf("(e => Boolean(e && e.checkVisibility() && (e.focus(), document.activeElement === e)))(document.querySelector(%q))", selector))
+	})
+}
+
+// types presses keys, the first of them on an element.
+func (b *tab) types(selector, keys string) {
+	b.t.Helper()
+	b.focus(selector)
+	b.do(chromedp.KeyEvent(keys))
+}
+
 // click clicks on an element once it exists. It retries if the element belongs to a page that is just
 // being left. After a click on a link or on the button of a form it waits for the page that follows: the texts
 // that a test waits for may stand on the page before too, and a Navigate that meets another one is aborted.

@@ -17,7 +17,7 @@ import (
 func (b *tab) signIn(token string) {
 	b.t.Helper()
 	b.open("/ui/")
-	b.do(chromedp.SendKeys(chromedp.CSS(`input[name=token]`), token+kb.Enter))
+	b.types(`input[name=token]`, token+kb.Enter)
 }
 
 // While Redis is unavailable, the first page shows the age of its figures and is not called live. Other

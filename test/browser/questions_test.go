@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"notifier/internal/keys"
@@ -39,7 +38,7 @@ func (c *clicker) types(selector, text string) {
 	c.t.Helper()
 	c.n++
 	js[bool](c.tab, "window.clicked = true")
-	c.do(chromedp.SendKeys(chromedp.CSS(selector), text+kb.Enter))
+	c.types(selector, text+kb.Enter)
 	c.next()
 }
 
