@@ -13,8 +13,8 @@
 -- {0} is the hash tag of the shard. It is the tag with one shard and no notifier reshard since the first start. Otherwise
 -- HGET notifier:meta tags has the tags, comma-separated ("" = 0, 1, 2, …), and HGET notifier:meta shards their number. The index
 -- of a key's tag is computed from its order key: app:module: and the id without a trailing ~ and 1 to 9 digits. So
--- app1:shop:paid:O1~2 has the order key app1:shop:O1 (an id that is only such a suffix keeps it). With h = FNV-1a of the order key, the index is
--- (h ^ h>>16 ^ h>>8) mod shards, all in 32 bits. A script with another tag is refused, and the error names the right tag. So a
+-- app1:shop:paid:O1~2 has the order key app1:shop:O1 (an id that is only such a suffix keeps it). With h = FNV-1a of the order key, the
+-- index is (h ^ h>>16 ^ h>>8) mod shards, all in 32 bits. A script with another tag is refused, and the error names the right tag. So a
 -- producer may also try any tag first.
 --
 -- After a reshard the script is refused until all notices have been moved ("are being moved"): use the API until then. During a
@@ -210,8 +210,8 @@ local function hash()
 end
 if count > 1 then want = hash() % count end
 if at ~= want then
-  return refuse((at and 'the key does not belong to' or 'a reshard has replaced') .. ' the shard {' .. tag .. '}: name {' .. tags[want + 1] ..
-    '} in the keys; HGET ' .. space .. ':meta tags has the tags of all ' .. count)
+  return refuse((at and 'the key does not belong to' or 'a reshard has replaced') .. ' the shard {' .. tag .. '}: name {' ..
+    tags[want + 1] .. '} in the keys; HGET ' .. space .. ':meta tags has the tags of all ' .. count)
 end
 local shard = string.format('%.0f', (tonumber(layout[5]) or count) - count + want)
 if layout[5] and layout[6] ~= layout[5] then
@@ -230,7 +230,8 @@ if redis.call('SISMEMBER', base .. 'routes', prefix) == 0 then
 end
 
 -- The rest is schedule.lua of the service, for one notice. A Redis that has tombstones needs the digest of the key.
-local onelease, mostleases, postponed, untimed, onecause, paused, atonce, onedeath = 1 / 1024, 499, 500 / 1024, 0.5, 1 / 256, 132 / 256, 0.535, 1 / 2048
+local onelease, mostleases, postponed, untimed = 1 / 1024, 499, 500 / 1024, 0.5
+local onecause, paused, atonce, onedeath = 1 / 256, 132 / 256, 0.535, 1 / 2048
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local after = now + (t[2] % 1000 > 0 and 1 or 0)
@@ -673,8 +674,9 @@ if redis.call('EXISTS', base .. 'tombstones') == 1 then
   end)
 end
 local history = (layout[3] or '0') ~= '0' and layout[3] .. ' -' or ''
+local when = (mode == 'replace' and 'p' or 'r') .. sign .. string.format('%.0f', tonumber(ms)) .. (from and ' ' .. from .. life or '')
 local answer = schedule(names, {base .. 'claim:', space .. ':wake', shard .. ' ' .. prefix, KEYS[5] and '1' or '0', history, digest,
-  '', key, (mode == 'replace' and 'p' or 'r') .. sign .. string.format('%.0f', tonumber(ms)) .. (from and ' ' .. from .. life or ''), tail})[2]
+  '', key, when, tail})[2]
 if answer == -1 then return refuse('expires before it is due') end
 if type(answer) == 'string' then answer = tonumber(string.match(answer, '^%d+')) end
 return type(answer) == 'number' and answer or 0

@@ -25,7 +25,7 @@ import (
 //
 //	go test -tags measure ./internal/app -run TestMeasureSealOverHTTP -v -timeout 20m
 func TestMeasureSealOverHTTP(t *testing.T) {
-	const singles, batch, batches = 4000, 500, 16
+	const singles, batch, batches = 20000, 500, 16
 	pairs, _ := strconv.Atoi(os.Getenv("SEAL_PAIRS"))
 	pairs = max(pairs, 3)
 	var got atomic.Int64

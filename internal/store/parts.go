@@ -15,25 +15,30 @@ import (
 var library embed.FS
 
 const (
-	parts  = "-- PARTS "   // the start of the line of a script that names its parts
+	parts  = "-- PARTS "   // the start of each line of a script that names its parts
 	inside = "-- INSIDE\n" // the line of a part whose place the parts in its folder take
 )
 
 // WithParts returns a script with its [Parts].
 func WithParts(source string) string { return Parts(source) + source }
 
-// Parts returns the parts of lua/lib that a script's line PARTS names, in that order. A part that needs another one says so.
+// Parts returns the parts of lua/lib that a script's lines PARTS name, in that order. A part that needs another one says so.
 // A script contains no other part, because Redis creates all functions of a script at each call. "a/b" is code inside part a,
 // which stands there only if the script names it. If only part b exists, that is its code: so its functions are created when a is
 // called, and not in scripts that could call it and do not.
 func Parts(source string) string {
-	_, line, ok := strings.Cut("\n"+source, "\n"+parts)
-	if !ok {
+	var names []string
+	for line := range strings.Lines(source) {
+		if list, ok := strings.CutPrefix(line, parts); ok {
+			names = append(names, strings.Fields(list)...)
+		}
+	}
+
+	if len(names) == 0 {
 		return ""
 	}
 
-	line, _, _ = strings.Cut(line, "\n")
-	return wire.Prelude(joined(strings.Fields(line)))
+	return wire.Prelude(joined(names))
 }
 
 // joined returns the parts of these names.

@@ -44,10 +44,15 @@ func TestProducersScriptIsGenerated(t *testing.T) {
 		}
 	}
 	b.WriteString("-- Code generated from internal/store/lua/producer.lua; DO NOT EDIT.\n--\n")
+	var names []string // in lines PARTS that follow each other, whose place the parts take
 	for line := range strings.Lines(strings.ReplaceAll(string(text), "<layout>", strconv.Itoa(Version))) {
-		if names, ok := strings.CutPrefix(line, parts); ok {
-			add(joined(strings.Fields(names)))
-		} else if strings.TrimSpace(line) == scriptLine {
+		if list, ok := strings.CutPrefix(line, parts); ok {
+			names = append(names, strings.Fields(list)...)
+			continue
+		}
+		add(joined(names))
+		names = nil
+		if strings.TrimSpace(line) == scriptLine {
 			add(scheduleSource)
 		} else {
 			b.WriteString(line)

@@ -50,7 +50,8 @@ end
 
 for n = 1, count do
   local i = first + 6 * (n - 1)
-  local number, key, group, generation, delay, tail = tonumber(ARGV[i]), ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3], tonumber(ARGV[i + 4]), ARGV[i + 5]
+  local number, key, group = tonumber(ARGV[i]), ARGV[i + 1], tonumber(ARGV[i + 2])
+  local generation, delay, tail = ARGV[i + 3], tonumber(ARGV[i + 4]), ARGV[i + 5]
   local answer = -1
   if number > last then
     last = number

@@ -20,7 +20,9 @@ local function read(text)
   local since, ok, n, fail, last, status, reason = string.match(text or '', entry)
   last = tonumber(last)
   if not last or last + kept < now then return nil end
-  return { since = tonumber(since), ok = tonumber(ok), n = tonumber(n), fail = tonumber(fail), last = last, status = status, reason = reason }
+  return {
+    since = tonumber(since), ok = tonumber(ok), n = tonumber(n), fail = tonumber(fail), last = last, status = status, reason = reason,
+  }
 end
 
 -- earliest returns the earliest time after ok, 0 = there is none.

@@ -4,16 +4,20 @@
 --       5 "1" = keep settled notices
 --       6 the argument of handover.lua, "" = there is no history
 --       7 operation: cancel, purge, retire, reschedule, fire, redrive, reopen, resend, readdress, settle or replace
---       then for each notice 4: key, when ("+<ms>" or "=<unix ms>", and " +<ms>" or " =<unix ms>" if its expiry changes; for readdress also "": the due time stays; for reopen also "dead <code of the cause>" or "dead <code> <entry of the outbox of hooks>", for settle "delivered" or "cancelled"),
---       and two records: for reopen, resend, readdress and settle the new record and the record that was read, for replace the record's tail
---       and ""; for retire, and for redrive and purge of many, the id of the bulk change or job ("" = none) and the ms of the last death
---       that it takes; for cancel by a job its id and the record that was read; else "" and ""
+--       then for each notice 4: key, when and two texts.
+--         when: "+<ms>" or "=<unix ms>", and " +<ms>" or " =<unix ms>" if its expiry changes; for readdress also "": the due time
+--           stays; for reopen also "dead <code of the cause>" or "dead <code> <entry of the outbox of hooks>", for settle "delivered"
+--           or "cancelled"
+--         texts: for reopen, resend, readdress and settle the new record and the record that was read; for replace the record's tail
+--           and ""; for retire, and for redrive and purge of many, the id of the bulk change or job ("" = none) and the ms of the last
+--           death that it takes; for cancel by a job its id and the record that was read; else "" and ""
 -- Reply {now us, answer…}; an answer is {before, done, in flight, record, shadow, dead, settled, score before}
 --       before: "", "scheduled", "claimed", "dead", "delivered", "cancelled"; done and in flight 0 or 1, done -1 if it would have
 --       expired when it is due, and nothing was written;
 --       record and scores ("" = none) after the change; then the score in the shadow before it
 --       The last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
--- PARTS score record head cancelled order order/marks order/places order/finish held handover clock generation successor ends lasting expiring replace timer disarm finalize release wake
+-- PARTS score record head cancelled order order/marks order/places order/finish held handover clock generation successor ends
+-- PARTS lasting expiring replace timer disarm finalize release wake
 -- Bound the number of notices.
 --   cancel      scheduled, claimed and dead notices become cancelled. A job cancels a scheduled notice whose record is the one read
 --   purge       dead notices become cancelled

@@ -1,11 +1,14 @@
 -- Counts the notices of one route and shard.
 -- KEYS  1 shadow  2 dead  3 settled  4 trimmed  5 waiting, if the route is ordered
 -- ARGV  1 maximum number of entries read to find the next due time  2 prefix  3… lengths of time in ms, the longest last
--- Reply {pending, overdue, dead, settled, next, repeat, parked, waited, due…}: overdue counts due notices without a valid claim; next is the earliest due
---       time in ms in the shadow, without those of claimed and parked notices, "" if none was found; repeat is how many ms ago the newest
---       notice was settled that was trimmed because of the number (trim.lua) and has no tombstone any more, -1 = none; waited is for
---       how many ms the first of the parked notices has waited; without KEYS[5] these two are 0; due… are the numbers of notices that become
---       due in each of the lengths of time, without the claimed and parked ones among the first ARGV[1] entries
+-- Reply {pending, overdue, dead, settled, next, repeat, parked, waited, due…}
+--       overdue: due notices without a valid claim
+--       next: the earliest due time in ms in the shadow, without those of claimed and parked notices; "" if none was found
+--       repeat: how many ms ago the newest notice was settled that was trimmed because of the number (trim.lua) and has no tombstone any
+--         more; -1 = none
+--       parked, waited: the parked notices, and for how many ms the first of them has waited; 0 without KEYS[5]
+--       due…: the notices that become due in each of the lengths of time, without the claimed and parked ones among the first ARGV[1]
+--         entries
 -- PARTS score leases
 -- Bound ARGV[1] entries.
 -- The fraction of a score distinguishes a due time from the end of a lease. Leases are not counted: they are sorted among the due

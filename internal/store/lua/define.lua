@@ -9,7 +9,8 @@
 -- Reply {now us, done, score}: done is 0 if the state is another one and nothing was written, else 1, or 2 if the occurrence was withdrawn,
 --       which is then cancelled. score is that in the shadow before, "" unless withdrawn
 --       or the error NODATAKEY: the shard does not have this key, nothing was written
--- PARTS score record leases order order/marks order/places order/finish held handover clock ends expiring timer disarm finalize recurring undefine wake
+-- PARTS score record leases order order/marks order/places order/finish held handover clock ends expiring timer disarm finalize
+-- PARTS recurring undefine wake
 -- Bound one notice, and the prefixes.
 -- An occurrence has begun when it was claimed once, or its due time was changed.
 local call = redis.call

@@ -2,12 +2,12 @@
 -- KEYS  the shadow of each route
 -- ARGV  1 maximum number of keys in all; then for each shadow: grace in ms, look-ahead in ms, maximum number of keys,
 --       "1" = read also which notice expires first, "1" = read also the first definition in recurring.lua
--- Reply {now us, answer…}, for each shadow {overdue, more, expires, tick, key, score…}, or the error text of a shadow that cannot be read. overdue
---       counts the notices due for longer than the grace. The keys are, in order, the other due notices and those due within the
---       look-ahead. more is 1 if there may be more of them after the last key, 2 if there may be more due ones. If none of the keys is
---       in the future, the next future key is added, if there is one: a caller that waits for the claim of due notices must not
---       sleep past it. If more is 2, up to 63 others within the look-ahead follow. expires is the first time in expiring.lua, tick
---       that in recurring.lua, "" = there is none, or it was not asked for
+-- Reply {now us, answer…}, for each shadow {overdue, more, expires, tick, key, score…}, or the error text of a shadow that
+--       cannot be read. overdue counts the notices due for longer than the grace. The keys are, in order, the other due notices
+--       and those due within the look-ahead. more is 1 if there may be more of them after the last key, 2 if there may be more
+--       due ones. If none of the keys is in the future, the next future key is added, if there is one: a caller that waits for
+--       the claim of due notices must not sleep past it. If more is 2, up to 63 others within the look-ahead follow. expires is
+--       the first time in expiring.lua, tick that in recurring.lua, "" = there is none, or it was not asked for
 -- Bound 64 shadows; ARGV[1] keys in all, then 80 for each shadow.
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)

@@ -25,7 +25,8 @@ for i, key in ipairs(keys) do claims[i] = ARGV[1] .. key end
 
 if #keys > 0 then
   local held_by = call('MGET', unpack(claims))
-  local at, died, ended = call('ZMSCORE', KEYS[1], unpack(keys)), call('ZMSCORE', KEYS[3], unpack(keys)), call('ZMSCORE', KEYS[4], unpack(keys))
+  local at, died = call('ZMSCORE', KEYS[1], unpack(keys)), call('ZMSCORE', KEYS[3], unpack(keys))
+  local ended = call('ZMSCORE', KEYS[4], unpack(keys))
   for i, key in ipairs(keys) do
     local record = bytes > 0 and call('HGET', KEYS[2], key)
     if record then
@@ -46,8 +47,8 @@ if #keys > 0 then
         if q then q.leave(key) end
         local pause = unhold(KEYS[1], key, at[i])
         if ends(record) then watch(KEYS[1], key, nil) end
-        reply[#reply + 1] = (leaves or '-') .. ' ' .. (died[i] or '-') .. ' ' .. (ended[i] or '-') .. (position and '@' .. position or '') ..
-          (pause and '~' .. pause or '') .. ' ' .. record
+        reply[#reply + 1] = (leaves or '-') .. ' ' .. (died[i] or '-') .. ' ' .. (ended[i] or '-') ..
+          (position and '@' .. position or '') .. (pause and '~' .. pause or '') .. ' ' .. record
         if near then
           away[#away + 1] = key
           away[#away + 1] = at[i] or died[i] and 'dead' or 'settled'

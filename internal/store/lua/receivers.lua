@@ -1,6 +1,7 @@
 -- Sets or deletes one entry of the hash of paused receivers and limits.
 -- KEYS  1 receivers
--- ARGV  1 field  2 the value after its time, or "" = delete  3 maximum number of entries  4 the value that the caller read, "" = any, "-" = none
+-- ARGV  1 field  2 the value after its time, or "" = delete  3 maximum number of entries
+--       4 the value that the caller read, "" = any, "-" = none
 --       5 the client that makes the entry, "-" = no client is configured  6 maximum number of entries that it has made
 -- Reply {1, version before, version, value} the change was made; {0} there are too many entries, {-2} the client has made too many,
 --       {-1} the entry has another value: nothing was written

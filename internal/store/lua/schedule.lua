@@ -15,7 +15,8 @@
 --       {tombstone}                               was finalized and trimmed earlier, nothing was written
 --       or the errors CLOCK <Unix s> of lib/epoch.lua, and NODATAKEY: the shard does not have one of these keys, nothing was written
 --       The last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
--- PARTS score order order/marks order/places order/finish handover clock generation replace replace/held replace/record replace/successor replace/ends epoch timer wake
+-- PARTS score order order/marks order/places order/finish handover clock generation replace replace/held replace/record
+-- PARTS replace/successor replace/ends epoch timer wake
 -- Bound the number of notices, at most 1000: the writes are collected into a few commands, and one for each data key. If there are
 --       tombstones, one more command for each of their buckets.
 -- A due time in the past becomes now. A notice that is due now gets no timer, because Redis deletes a key with an expiry in the past

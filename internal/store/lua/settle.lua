@@ -17,7 +17,8 @@
 --                    arguments, with the number of its arguments first
 --         facts      "<score now> <score before> <made> <ms> <number of the next attempt> <cause>", with the scores of win.lua's reply.
 --                    Most claims are settled without parsing them. Cause is the index of a postponed notice's cause, else 0, and
---                    half an index more unless its next attempt is the first; or the code of a dead one's. Of a notice that expires and is scheduled again, the Unix ms of that follow
+--                    half an index more unless its next attempt is the first; or the code of a dead one's. Of a notice that expires and
+--                    is scheduled again, the Unix ms of that follow
 -- Reply {now us, answer…}: due ms of a notice that is scheduled again, 0 for a settled one, -1 = the claim is no longer valid and
 --       nothing was written, an error's text = the push was refused, nothing was written and the claim is still valid
 --       then 1 if a notice is due now that has waited for one of these

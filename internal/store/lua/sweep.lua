@@ -4,8 +4,8 @@
 --       5 grace ms  6 maximum number of notices  7 "o": oldest first, "n": newest of the overdue first  8 rank of the next entry to look
 --         for first attempts
 -- Reply as in win.lua; left is 1 if the maximum number or size was reached, else 0. If there are more notices and some are known to be no
---       first attempts, first attempts among the newest 32 entries ("n"), or the 128 from ARGV[8] on ("o"), take their places, and left is the
---       ARGV[8] of the next sweep.
+--       first attempts, first attempts among the newest 32 entries ("n"), or the 128 from ARGV[8] on ("o"), take their places, and left
+--       is the ARGV[8] of the next sweep.
 -- PARTS score record leases repeated order order/marks order/places order/gate held clock win try
 -- Bound ARGV[6] notices, 128 entries. Within the grace it reads four times as many entries as notices.
 local names, scores, want = {}, {}, tonumber(ARGV[6])

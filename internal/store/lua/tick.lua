@@ -15,7 +15,8 @@
 --       "nokey"    the shard does not have the data key of the content, nothing was written
 --       "kept"     the number is that of an occurrence for this tick, which was restored: it counts as stored
 --       The last element is {"foreign", n} as in schedule.lua
--- PARTS score order order/marks order/places order/finish handover clock generation replace replace/held replace/record replace/successor replace/ends epoch timer recurring wake
+-- PARTS score order order/marks order/places order/finish handover clock generation replace replace/held replace/record
+-- PARTS replace/successor replace/ends epoch timer recurring wake
 -- Bound the number of definitions, 33 earlier occurrences of each, and one command for each data key.
 local function schedule(KEYS, ARGV)
 -- SCRIPT schedule

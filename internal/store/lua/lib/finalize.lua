@@ -1,4 +1,5 @@
--- Finalizes a pending, claimed or dead notice outside an attempt; needs clock, ends and expiring. KEYS 1 to 4, ARGV 1 and 5 are those of amend.lua.
+-- Finalizes a pending, claimed or dead notice outside an attempt; needs clock, ends and expiring. KEYS 1 to 4, ARGV 1 and 5 are those of
+-- amend.lua.
 --   finalize(q, key, record, fraction)  q is that of order.lua; fraction is "" of a delivered and ".5" of a cancelled notice: see
 --     cancelled.lua
 -- Bound a few commands.

@@ -1,6 +1,6 @@
 -- Takes an old notice out of its state before a new one replaces it; needs held, record, generation, successor and ends.
---   replace(names, k, claim, key, record, q, hand)  names from k on are shadow, records, dead and settled of its prefix, the new notice is stored
---     under the prefix of the first four. q and hand are those of order.lua, for the old prefix, and of handover.lua, or nil.
+--   replace(names, k, claim, key, record, q, hand)  names from k on are shadow, records, dead and settled of its prefix, the new notice is
+--     stored under the prefix of the first four. q and hand are those of order.lua, for the old prefix, and of handover.lua, or nil.
 --     Returns the score in the shadow, nil if the old notice was not pending; and the generation of the new one
 -- Bound a few commands.
 local function replace(names, k, claim, key, record, q, hand)

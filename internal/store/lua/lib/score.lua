@@ -6,4 +6,5 @@
 --   paused     the fraction of a held notice
 --   atonce     due at once or parked. A script adds t[2] % 1000 / 2200, which is below .46
 --   onedeath   in the zset of dead letters, for each code of a cause
-local onelease, mostleases, postponed, untimed, onecause, paused, atonce, onedeath = 1 / 1024, 499, 500 / 1024, 0.5, 1 / 256, 132 / 256, 0.535, 1 / 2048
+local onelease, mostleases, postponed, untimed = 1 / 1024, 499, 500 / 1024, 0.5
+local onecause, paused, atonce, onedeath = 1 / 256, 132 / 256, 0.535, 1 / 2048

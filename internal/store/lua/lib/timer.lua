@@ -1,11 +1,11 @@
--- The timers of notices; needs clock and score. A key is a notice's own timer if the score before the change says that the notice has a timer, and
--- the key expires 1 ms before the time in that score, whatever its value. A producer has set any other key under the name of a notice, or
--- another program has. It stays as it is, and the notice has no timer: a sweep claims it when it is due.
---   owns(mode, key, score)                    reports whether the key is the timer of the notice that had this score; nil = it was not pending
---   arm(mode, key, due, value, score, anew)  sets the timer of a notice that is due at due, or moves its own, or deletes it if the notice is
---                                            due now. anew writes the value "1" to a timer that is moved. Returns whether the notice has one
---   foreign                                  how many keys arm has left alone on a route without adoption, but numbers that expire: such
---                                            a key may be a timer of the service that was set or deleted late
+-- The timers of notices; needs clock and score. A key is a notice's own timer if the score before the change says that the notice has a
+-- timer, and the key expires 1 ms before the time in that score, whatever its value. A producer has set any other key under the name of a
+-- notice, or another program has. It stays as it is, and the notice has no timer: a sweep claims it when it is due.
+--   owns(mode, key, score)  reports whether the key is the timer of the notice that had this score; nil = it was not pending
+--   arm(mode, key, due, value, score, anew)  sets the timer of a notice that is due at due, or moves its own, or deletes it if the notice
+--     is due now. anew writes the value "1" to a timer that is moved. Returns whether the notice has one
+--   foreign  how many keys arm has left alone on a route without adoption, but numbers that expire: such a key may be a timer of the
+--     service that was set or deleted late
 -- mode is "0" in a cluster, where timers are set by a second command (timers.go), "2" on a route with adoption, else "1".
 -- Bound two commands a timer, five for a key that is not the notice's own.
 local foreign = 0
