@@ -16,7 +16,7 @@ import (
 //go:embed lua/peek.lua
 var peekSource string
 
-var peekScript = wire.NewScript("peek", peekSource, false)
+var peekScript = wire.NewScript("peek", store.WithParts(peekSource), false)
 
 // maxPeekBytes bounds the payloads and records in the reply of one peek call.
 const maxPeekBytes = 4 << 20

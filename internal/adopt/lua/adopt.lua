@@ -16,8 +16,8 @@
 --         tail       of m: when the notice expires now, in Unix ms, "" = never
 -- Reply {now us, answer…}: 1 done, 0 = timer or notice have changed since peek.lua: check again
 --       or the error CLOCK <Unix s> of store/lua/lib/epoch.lua
--- PARTS score record head order order/marks order/places order/finish held handover clock generation successor ends lasting
--- PARTS expiring replace epoch finalize wake
+-- PARTS score record head order order/marks order/places order/finish held handover clock generation successor ends stamps
+-- PARTS lasting expiring replace epoch finalize wake
 -- Bound the number of keys.
 -- A timer that has expired since peek.lua is adopted with the value read then. If its event came first, the notice of that event has
 -- no body. Its body is added, unless the notice is claimed.

@@ -9,6 +9,7 @@
 -- Bound the keys given, and ARGV[3] bytes (at least one key).
 -- A key needs no operation if its expiry matches the shadow, and its value is the notice's body or the number of the next attempt.
 -- The caller decides where a comparison of texts is not enough.
+-- PARTS stamps
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local bytes = tonumber(ARGV[3])
@@ -38,9 +39,8 @@ for i = 4, #ARGV do
   if same and value == '1' then
     same = not string.find(record, '"n":', 1, true)
   elseif same then
-    local _, head = string.find(record, '^{"due":%d+,"made":%d+')
-    local _, first = string.find(record, '^,"first":%d+', (head or 0) + 1)
-    local body = head and string.gsub(string.sub(record, (first or head) + 2), ',"adopted":true}$', '}')
+    local length = stamps(record)
+    local body = length and string.gsub(string.sub(record, length + 2), ',"adopted":true}$', '}')
     same = body == '"json":' .. value .. '}' or
       not string.find(value, '[%c"\\]') and body == '"text":"' .. value .. '"}'
   end

@@ -17,7 +17,7 @@
 --       record and scores ("" = none) after the change; then the score in the shadow before it
 --       The last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
 -- PARTS score record head cancelled order order/marks order/places order/finish held handover clock generation successor ends
--- PARTS lasting expiring replace timer disarm finalize release wake
+-- PARTS stamps lasting expiring replace timer disarm finalize release wake
 -- Bound the number of notices.
 --   cancel      scheduled, claimed and dead notices become cancelled. A job cancels a scheduled notice whose record is the one read
 --   purge       dead notices become cancelled

@@ -10,7 +10,7 @@
 --       which is then cancelled. score is that in the shadow before, "" unless withdrawn
 --       or the error NODATAKEY: the shard does not have this key, nothing was written
 -- PARTS score record leases order order/marks order/places order/finish held handover clock ends expiring timer disarm finalize
--- PARTS recurring undefine wake
+-- PARTS recurring stamps undefine wake
 -- Bound one notice, and the prefixes.
 -- An occurrence has begun when it was claimed once, or its due time was changed.
 local call = redis.call
@@ -28,8 +28,7 @@ end
 local record = occurrence ~= '' and call('HGET', KEYS[2], occurrence)
 local score = record and call('ZSCORE', KEYS[1], occurrence)
 local from = 11
-if score and leases(tonumber(score)) == 0 and call('EXISTS', ARGV[1] .. occurrence) == 0 and
-  not string.find(record, '^{"due":%d+,"made":%d+,"first":') then
+if score and leases(tonumber(score)) == 0 and call('EXISTS', ARGV[1] .. occurrence) == 0 and not select(2, stamps(record)) then
   from, reply[2], reply[3] = 13, 2, score
 else
   reply[2] = 1
