@@ -35,7 +35,8 @@ func TestMeasureSealOverHTTP(t *testing.T) {
 		_, _ = w.Write([]byte("ok"))
 	}))
 	defer shop.Close()
-	i := serveOn(t, testkit.StartRedis(t), "ROUTES=plain,sealed", "ROUTE_PLAIN_PREFIX=app1", "ROUTE_SEALED_PREFIX=app2",
+	srv := testkit.StartRedis(t)
+	i := serveOn(t, srv, "ROUTES=plain,sealed", "ROUTE_PLAIN_PREFIX=app1", "ROUTE_SEALED_PREFIX=app2",
 		"ROUTE_PLAIN_TARGET=notice", "ROUTE_SEALED_TARGET=notice",
 		"ROUTE_SEALED_SEAL=audience", "SEAL_KEYS=k=a2tra2tra2tra2tra2tra2tra2tra2tra2tra2tra2s=", "ROUTE_PLAIN_ALLOW=127.0.0.0/8",
 		"ROUTE_SEALED_ALLOW=127.0.0.0/8", "LOG_LEVEL=warn")
@@ -58,9 +59,10 @@ func TestMeasureSealOverHTTP(t *testing.T) {
 			delay.Milliseconds(), shop.URL, n%100, 0)
 	}
 
-	names := []string{"single schedules", "batches", "callbacks"}
+	names := []string{"single schedules", "processor time of them", "Redis's processor time of them", "batches", "callbacks"}
 	measure := func(variant, round int) (took []time.Duration) {
 		prefix := []string{"app1", "app2"}[variant]
+		own, redis := testkit.CPU(t, srv)
 		from := time.Now()
 		var all sync.WaitGroup
 		for c := range 64 {
@@ -72,6 +74,8 @@ func TestMeasureSealOverHTTP(t *testing.T) {
 		}
 		all.Wait()
 		took = append(took, time.Since(from))
+		own2, redis2 := testkit.CPU(t, srv)
+		took = append(took, own2-own, redis2-redis)
 
 		from = time.Now()
 		due := from.Add(10 * time.Second)

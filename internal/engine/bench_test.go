@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -109,25 +108,9 @@ func benchKept(b *testing.B, srv *testkit.Redis, h dispatch.Handler, r *route.Ro
 	return e
 }
 
-// cost is the CPU time that this process and Redis have used.
-func cost(b *testing.B, srv *testkit.Redis) (mine, redis time.Duration) {
-	b.Helper()
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	info := srv.Client().Info(context.Background(), "cpu").Val()
-	for line := range strings.Lines(info) {
-		name, v, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if name == "used_cpu_sys" || name == "used_cpu_user" {
-			f, _ := strconv.ParseFloat(v, 64)
-			redis += time.Duration(f * float64(time.Second))
-		}
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), redis
-}
-
 func report(b *testing.B, srv *testkit.Redis, n int, took, mine, redis time.Duration) {
 	b.Helper()
-	m, r := cost(b, srv)
+	m, r := testkit.CPU(b, srv)
 	b.ReportMetric(float64(n)/took.Seconds(), "notices/s")
 	b.ReportMetric(float64((m-mine).Nanoseconds())/float64(n), "cpu-ns/notice")
 	b.ReportMetric(float64((r-redis).Nanoseconds())/float64(n), "redis-ns/notice")
@@ -177,7 +160,7 @@ func benchCallers(b *testing.B, srv *testkit.Redis, e *Engine, callers int) {
 	b.ReportAllocs()
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	mine, redis := cost(b, srv)
+	mine, redis := testkit.CPU(b, srv)
 	sent := reads(srv)
 	from := time.Now()
 	b.ResetTimer()
@@ -221,7 +204,7 @@ func BenchmarkScheduleMany(b *testing.B) {
 	b.ReportAllocs()
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	mine, redis := cost(b, srv)
+	mine, redis := testkit.CPU(b, srv)
 	from := time.Now()
 	b.ResetTimer()
 	for range 8 {
@@ -280,7 +263,7 @@ func drain(b *testing.B, srv *testkit.Redis, e *Engine, n int, done <-chan struc
 		}
 	}
 	b.ReportAllocs()
-	mine, redis := cost(b, srv)
+	mine, redis := testkit.CPU(b, srv)
 	<-time.After(time.Until(due))
 	b.ResetTimer()
 	<-done

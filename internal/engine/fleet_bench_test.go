@@ -51,7 +51,7 @@ func BenchmarkFleet(b *testing.B) {
 			from := time.Now().Add(2 * time.Second)
 			fill(b, all[0], pending, n, func(i int) time.Time { return from.Add(time.Duration(i) * time.Second / rate) })
 			time.Sleep(time.Until(from)) // sleep: until the first is due
-			mine, redis := cost(b, srv)
+			mine, redis := testkit.CPU(b, srv)
 			before, claims := calls(srv), vain(all)
 			b.ResetTimer()
 			select {
@@ -60,7 +60,7 @@ func BenchmarkFleet(b *testing.B) {
 				b.Fatalf("%d of %d came", p.n.Load(), n)
 			}
 			b.StopTimer()
-			m, r := cost(b, srv)
+			m, r := testkit.CPU(b, srv)
 			slices.Sort(p.late)
 			b.ReportMetric(float64(calls(srv)-before)/n, "calls/notice")
 			b.ReportMetric(float64((r-redis).Microseconds())/n, "redis-us/notice")

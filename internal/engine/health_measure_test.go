@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"testing"
 	"time"
 
@@ -78,19 +77,10 @@ func healthHost(i int) string { return fmt.Sprintf("shop%d.example:8443", i%heal
 // redisShare is the share of a core that Redis takes during a window in which do runs.
 func redisShare(t *testing.T, srv *testkit.Redis, window time.Duration, do func(until time.Time)) float64 {
 	t.Helper()
-	took := func() (sum float64) {
-		cpu := srv.Client().InfoMap(t.Context(), "cpu").Val()["CPU"]
-		for _, name := range []string{"used_cpu_user_main_thread", "used_cpu_sys_main_thread"} {
-			s, err := strconv.ParseFloat(cpu[name], 64)
-			if err != nil {
-				t.Fatalf("%q: %v", cpu, err)
-			}
-			sum += s
-		}
-		return sum
-	}
-	from, before := time.Now(), took()
+	_, before := testkit.CPU(t, srv)
+	from := time.Now()
 	do(from.Add(window))
 	time.Sleep(time.Until(from.Add(window))) // sleep: the span that is measured
-	return (took() - before) / time.Since(from).Seconds()
+	_, after := testkit.CPU(t, srv)
+	return (after - before).Seconds() / time.Since(from).Seconds()
 }

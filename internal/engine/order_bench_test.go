@@ -77,7 +77,7 @@ func BenchmarkOrderSequence(b *testing.B) {
 			}
 		}
 	}
-	mine, redis := cost(b, srv)
+	mine, redis := testkit.CPU(b, srv)
 	<-time.After(time.Until(due))
 	b.ResetTimer()
 	<-s.done

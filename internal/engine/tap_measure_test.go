@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -70,7 +69,8 @@ func TestTapMeasured(t *testing.T) {
 func tapRun(t *testing.T, run, taps int) [2]float64 {
 	t.Helper()
 	h := &lateHandler{}
-	w := start(t, testkit.SharedRedis(t), nil, func(o *Options) {
+	srv := testkit.SharedRedis(t)
+	w := start(t, srv, nil, func(o *Options) {
 		withTaps(t)(o)
 		h.Handler, o.Handler = o.Handler, h
 	}, testRoute("logs", "app1:trans"))
@@ -104,27 +104,17 @@ func tapRun(t *testing.T, run, taps int) [2]float64 {
 		return store.Request{Key: key(run*n + i), Due: first.Add(time.Duration(i) * time.Second / tapRate),
 			Content: notice.Content{Body: []byte(`{"order":"2026112100001","status":"paid"}`)}}
 	})
-	began := cpuTime(t)
+	began, _ := testkit.CPU(t, srv)
 	testkit.Until(t, "all are attempted", func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return len(h.late) >= n
 	})
-	used := cpuTime(t) - began
+	ended, _ := testkit.CPU(t, srv)
 	for _, from := range open {
 		from.Close()
 	}
 	reading.Wait()
 	slices.Sort(h.late)
-	return [2]float64{float64(h.late[n*99/100].Microseconds()) / 1000, float64(used.Microseconds()) / n}
-}
-
-// cpuTime is the CPU time of this process.
-func cpuTime(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return [2]float64{float64(h.late[n*99/100].Microseconds()) / 1000, float64((ended - began).Microseconds()) / n}
 }
