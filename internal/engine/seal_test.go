@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,19 +25,6 @@ import (
 
 // card and password are planted in everything that a producer and a receiver write.
 const card, password = "4111111111111111", "q7jK9vZr2LwXb8Tn"
-
-func sealKeys(t *testing.T, names ...string) *seal.ServiceKeys {
-	t.Helper()
-	var parts []string
-	for _, name := range names {
-		parts = append(parts, name+"="+base64.StdEncoding.EncodeToString([]byte(strings.Repeat(name+"*", seal.KeySize)[:seal.KeySize])))
-	}
-	k, err := seal.ParseServiceKeys(strings.Join(parts, ","))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
 
 func sealedRoute(scope seal.Scope) *route.Route {
 	r := testRoute("r", "app1")
@@ -131,7 +117,7 @@ func TestSealedContentIsNowhereInRedisAndTheLog(t *testing.T) {
 			r.Allow, _ = route.ParseAllow("127.0.0.1")
 			r.OnDead = testRoute("hook", "ops:x")
 			w := start(t, testkit.SharedRedis(t), calls, func(o *Options) {
-				o.SealKeys, o.Logger, o.Space.Shards = sealKeys(t, "k"), zap.New(core), 3
+				o.SealKeys, o.Logger, o.Space.Shards = testkit.ServiceKeys(t, "k"), zap.New(core), 3
 			}, r, r.OnDead)
 			at := key(1)
 			for i := 2; w.store.Space().Shard(at) == 0; i++ {
@@ -191,7 +177,7 @@ func TestHookHasTheSealedContent(t *testing.T) {
 	}
 	r := sealedRoute(seal.PerAudience)
 	r.OnDead, r.OnDeadBody = testRoute("hook", "ops:x"), 4<<10
-	w := start(t, testkit.SharedRedis(t), h, func(o *Options) { o.SealKeys = sealKeys(t, "k") }, r, r.OnDead)
+	w := start(t, testkit.SharedRedis(t), h, func(o *Options) { o.SealKeys = testkit.ServiceKeys(t, "k") }, r, r.OnDead)
 	w.scheduleSealed(t, sealedFor("m_1", 1, 0))
 	got := <-bodies
 	testkit.CheckSecrets(t, []string{card}, append(everything(t, w), string(got))...)
@@ -214,7 +200,7 @@ func TestSealedNoticeChangesItsAddressAndHeaders(t *testing.T) {
 	t.Cleanup(calls.Close)
 	r := sealedRoute(seal.PerRoute)
 	r.Allow, _ = route.ParseAllow("127.0.0.1")
-	w := start(t, testkit.SharedRedis(t), calls, func(o *Options) { o.SealKeys = sealKeys(t, "k") }, r)
+	w := start(t, testkit.SharedRedis(t), calls, func(o *Options) { o.SealKeys = testkit.ServiceKeys(t, "k") }, r)
 	first := m.planted(key(1))
 	first.Delay = time.Hour
 	if _, err := w.Schedule(t.Context(), first); err != nil {
@@ -257,7 +243,7 @@ func TestInstanceWithoutTheKeyLeavesSealedNotices(t *testing.T) {
 	blank.Seal = ""
 	quiet := func(o *Options) { o.Logger = zap.NewNop() }
 	start(t, srv, calls, func(o *Options) { quiet(o); o.Instance = "without" }, &blank)
-	with := start(t, srv, calls, func(o *Options) { quiet(o); o.SealKeys, o.Instance = sealKeys(t, "k"), "with" }, r)
+	with := start(t, srv, calls, func(o *Options) { quiet(o); o.SealKeys, o.Instance = testkit.ServiceKeys(t, "k"), "with" }, r)
 	const n = 20
 	with.put(t, n, func(i int) store.Request { return m.planted(key(i)) })
 	for i := range n {
@@ -275,7 +261,7 @@ func TestChangedSealedTextBecomesADeadLetter(t *testing.T) {
 	t.Cleanup(calls.Close)
 	r := sealedRoute(seal.PerRoute)
 	r.Allow, _ = route.ParseAllow("127.0.0.1")
-	w := start(t, testkit.SharedRedis(t), calls, func(o *Options) { o.SealKeys = sealKeys(t, "k") }, r)
+	w := start(t, testkit.SharedRedis(t), calls, func(o *Options) { o.SealKeys = testkit.ServiceKeys(t, "k") }, r)
 	x := m.planted(key(1))
 	x.Delay = time.Hour
 	if _, err := w.Schedule(t.Context(), x); err != nil {
@@ -312,7 +298,7 @@ func TestRestoredDeadLetterIsSealed(t *testing.T) {
 			r.Allow, _ = route.ParseAllow("127.0.0.1")
 			begin := func() *world {
 				return start(t, testkit.SharedRedis(t), calls, func(o *Options) {
-					o.SealKeys, o.Logger, o.Space.Shards = sealKeys(t, "k"), zap.NewNop(), 2
+					o.SealKeys, o.Logger, o.Space.Shards = testkit.ServiceKeys(t, "k"), zap.NewNop(), 2
 				}, r)
 			}
 			old, w := begin(), begin()

@@ -26,7 +26,7 @@ import (
 func remembering(t *testing.T, srv *testkit.Redis, h *sink, d *history.DB, change func(*Options)) *world {
 	t.Helper()
 	return start(t, srv, h, func(o *Options) {
-		o.SealKeys, o.KeyAge, o.Logger, o.Space.Shards = sealKeys(t, "k"), forgottenAge, zap.NewNop(), 2
+		o.SealKeys, o.KeyAge, o.Logger, o.Space.Shards = testkit.ServiceKeys(t, "k"), forgottenAge, zap.NewNop(), 2
 		o.History, o.Retention = History{DB: d, Backlog: 1000}, 0
 		if change != nil {
 			change(o)
@@ -127,7 +127,7 @@ func TestSealedContentIsNowhereInTheHistory(t *testing.T) {
 			d := openHistory(t, url)
 			r := sealedRoute(scope)
 			w := start(t, testkit.SharedRedis(t), h, func(o *Options) {
-				o.SealKeys, o.History = sealKeys(t, "k"), History{DB: d, Backlog: 1000}
+				o.SealKeys, o.History = testkit.ServiceKeys(t, "k"), History{DB: d, Backlog: 1000}
 			}, r)
 			request := sealedFor("m_1", 1, 0)
 			request.URL = "https://user:" + password + "@shop.example/"

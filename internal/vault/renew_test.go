@@ -59,7 +59,7 @@ func TestDataKeysAreRenewed(t *testing.T) {
 	for _, scope := range []seal.Scope{seal.PerRoute, seal.PerAudience} {
 		t.Run(string(scope), func(t *testing.T) {
 			srv := testkit.SharedRedis(t)
-			a, b := startWith(t, srv, service(t, "k"), scope, 2), startWith(t, srv, service(t, "k"), scope, 2)
+			a, b := startWith(t, srv, testkit.ServiceKeys(t, "k"), scope, 2), startWith(t, srv, testkit.ServiceKeys(t, "k"), scope, 2)
 			clocked(b) // keeps its keys in memory
 			of, _ := scope.Subject(prefix, "m_1", "")
 			names := keysIn(a)
@@ -141,7 +141,7 @@ func TestForgottenSubjectGetsNoNewKey(t *testing.T) {
 
 func TestKeysOfIDsAreNotRenewed(t *testing.T) {
 	srv := testkit.SharedRedis(t)
-	a := startWith(t, srv, service(t, "k"), seal.PerID, 2)
+	a := startWith(t, srv, testkit.ServiceKeys(t, "k"), seal.PerID, 2)
 	scheduled(t, a, request(orderKey(1)))
 	renewing(t, a)
 	if n := inUse(t, srv, a, 0); n != 0 {
