@@ -12,7 +12,9 @@ func SetClock(v *Vault, now func() time.Time) { v.now = now }
 
 // ForgetIn makes the first step of ForgetSubject in one shard.
 func ForgetIn(ctx context.Context, v *Vault, shard int, of seal.Subject) error {
-	return (&forgetting{w: v.w, of: of}).forget(ctx, shard, nil)
+	m := newMarking(v.w)
+	m.lifted = true
+	return m.writeTo(ctx, shard, []mark{{of: of}})
 }
 
 // Create stores new keys of a subject, as the first Seal of it does.
