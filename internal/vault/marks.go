@@ -46,13 +46,11 @@ func newMarking(w *wire.Client) *marking {
 }
 
 // add adds the mark of a subject or of a data key.
-func (m *marking) add(mark Field) {
-	name := strings.TrimPrefix(mark.Name, forgotten)
-	if at := MarkedAt(mark.Value); seal.IsKeyID(name) {
-		_, of, _ := strings.Cut(mark.Value, " ")
-		m.keys[name] = deleted{seal.Subject(of), at}
+func (m *marking) add(f Field) {
+	if of, id, at := ParseMark(f); id != "" {
+		m.keys[id] = deleted{of, at}
 	} else {
-		m.subjects[seal.Subject(name)] = at
+		m.subjects[of] = at
 	}
 }
 

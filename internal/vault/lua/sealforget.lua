@@ -3,7 +3,7 @@
 -- ARGV  1 "again" = leave subjects that were lifted since, "" = forget them again  then for each mark: the subject, its ms ("" = now), and
 --       the id of a data key ("" = the subject itself is marked)
 -- Reply {number of data keys that were deleted, and for each mark its ms; -1 = the subject was lifted since, and is not marked}
--- Bound nine commands for each mark, and one
+-- Bound nine commands for each mark, and two
 local call = redis.call
 local function time(name)
   local ms = tonumber(string.match(call('HGET', KEYS[1], name) or '', '^%d+') or '')
@@ -16,6 +16,7 @@ local function delete(id, of, ms)
   call('HSETNX', KEYS[1], 'forgotten:' .. id, ms .. ' ' .. of)
   reply[1] = reply[1] + call('HDEL', KEYS[1], id)
 end
+if ARGV[1] == '' then call('HDEL', KEYS[1], 'recalled') end
 for i = 2, #ARGV, 3 do
   local of, at, id = ARGV[i], tonumber(ARGV[i + 1]) or now, ARGV[i + 2]
   local marks = id == ''
