@@ -104,7 +104,6 @@ func (e *Engine) withAddress(ctx context.Context, to *route.Route, f *store.Foun
 		return n, to.CheckAddress(&n.Content)
 	}
 
-	e.vault.Forget(f.Shard) // amend.lua does not check that Redis has the data key
 	opened, err := e.vault.Open(ctx, f.Shard, f.Key, &f.Content)
 	if err != nil {
 		return nil, err

@@ -337,3 +337,66 @@ func TestRestoredDeadLetterIsSealed(t *testing.T) {
 		})
 	}
 }
+
+// Redis loses the newest keys of a subject, as in a failover, while the instance has them in memory.
+func TestNoticeIsNotWrittenWithALostKey(t *testing.T) {
+	t.Parallel()
+	at := notice.Address{Headers: []notice.Header{{Name: "X-Card", Value: card}}, SetHeaders: true}
+	for name, write := range map[string]func(t *testing.T, w *world){
+		"readdress": func(t *testing.T, w *world) {
+			if c, _, err := w.Readdress(t.Context(), key(1), at, nil); err != nil || !c.Done {
+				t.Fatal(c, err)
+			}
+		},
+		"restore": func(t *testing.T, w *world) {
+			n := &notice.Notice{Key: key(1), Due: w.Now().Add(time.Hour), Made: 1, Content: notice.Content{URL: "https://shop.example/",
+				Headers: at.Headers, Body: []byte(`{}`)}}
+			if got := w.Restore(t.Context(), []store.Letter{{Notice: n}}); got[0].Err != nil || !got[0].Created {
+				t.Fatal(got[0])
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := start(t, testkit.SharedRedis(t), newSink(10), func(o *Options) {
+				o.SealKeys, o.KeyAge, o.Logger = testkit.ServiceKeys(t, "k"), time.Hour, zap.NewNop()
+			}, sealedRoute(seal.PerRoute))
+			c, seals := w.srv.Client(), w.store.Space().Seals(0)
+			schedule := func(i int) store.Found {
+				t.Helper()
+				if _, err := w.Schedule(t.Context(), store.Request{Key: key(i), Delay: time.Hour,
+					Content: notice.Content{URL: "https://shop.example/", Body: []byte(`{}`)}}); err != nil {
+					t.Fatal(err)
+				}
+				f, err := w.Find(t.Context(), key(i))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return f
+			}
+			lose := func(names ...string) {
+				t.Helper()
+				if n, err := c.HDel(t.Context(), seals, names...).Result(); err != nil || int(n) != len(names) {
+					t.Fatal(n, err)
+				}
+			}
+			of := string(seal.RouteSubject("app1"))
+			if name == "readdress" { // its present text has an older key, which stays
+				schedule(1)
+				lose(of)
+				w.vault.Forget(0)
+			}
+			f := schedule(2)
+			lose(of, seal.DataKeyOf(f.Sealed))
+			write(t, w)
+			w.vault.Forget(0) // as another instance reads the notice
+			f, err := w.Find(t.Context(), key(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if w.Open(t.Context(), &f); f.Sealed != "" || len(f.Headers) != 1 || f.Headers[0].Value != card {
+				t.Errorf("the notice does not open: %+v", f.Notice)
+			}
+		})
+	}
+}
