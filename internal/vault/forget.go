@@ -60,6 +60,11 @@ func (v *Vault) store(ctx context.Context, shard int, of seal.Subject, p pairOf)
 		return "", v.w.Fail(keyScript.Op, err)
 	}
 
+	return storedAs(got)
+}
+
+// storedAs reads the answer of sealkey.lua: the value of the subject's field, or the ms of the mark of a forgotten subject.
+func storedAs(got any) (string, error) {
 	switch x := got.(type) {
 	case string:
 		return x, nil

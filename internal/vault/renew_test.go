@@ -139,6 +139,35 @@ func TestForgottenSubjectGetsNoNewKey(t *testing.T) {
 	}
 }
 
+// Between the two steps of a renewal, a forget may mark the subject or the new key, or another instance may renew the key.
+func TestRenewalIsRefusedIfItsKeysHaveChanged(t *testing.T) {
+	srv := testkit.SharedRedis(t)
+	a := startSharded(t, srv, 1)
+	scheduled(t, a, request("shop:order:paid:O1"))
+	value, id := sealsOf(t, srv, 0)[string(merchant)], seal.NewDataKey().ID
+	for _, name := range []string{vault.Mark(string(merchant)), vault.Mark(id), ""} {
+		read := value
+		if name == "" {
+			read = strings.Replace(value, " ", "x ", 1)
+		} else {
+			setField(t, srv, a, name, "1")
+		}
+		done, err := vault.RenewIn(t.Context(), a.vault, 0, merchant, read, id)
+		if seals := sealsOf(t, srv, 0); err != nil || done || seals[string(merchant)] != value || seals[id] != "" {
+			t.Errorf("with the field %q: %t, %v", name, done, err)
+		}
+		if name != "" {
+			if err := srv.Client().HDel(t.Context(), a.store.Space().Seals(0), name).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	done, err := vault.RenewIn(t.Context(), a.vault, 0, merchant, value, id)
+	if seals := sealsOf(t, srv, 0); err != nil || !done || !strings.HasPrefix(seals[string(merchant)], id+" ") || seals[id] == "" {
+		t.Errorf("with the keys that were read: %t, %v", done, err)
+	}
+}
+
 func TestKeysOfIDsAreNotRenewed(t *testing.T) {
 	srv := testkit.SharedRedis(t)
 	a := startWith(t, srv, testkit.ServiceKeys(t, "k"), seal.PerID, 2)

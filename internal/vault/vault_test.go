@@ -46,12 +46,17 @@ func startWith(t *testing.T, srv *testkit.Redis, k *seal.ServiceKeys, scope seal
 
 func startIn(t *testing.T, srv *testkit.Redis, k *seal.ServiceKeys, scope seal.Scope, space keys.Space) instance {
 	t.Helper()
-	c, err := wire.Open(wire.Address{URL: srv.URL()})
+	return startAt(t, wire.Address{URL: srv.URL()}, k, scope, space)
+}
+
+func startAt(t *testing.T, at wire.Address, k *seal.ServiceKeys, scope seal.Scope, space keys.Space) instance {
+	t.Helper()
+	c, err := wire.Open(at)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	s := store.New(store.Options{Client: c.Commander, Space: space, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000})
+	s := store.New(store.Options{Client: c.Commander, Cluster: at.Mode == "cluster", Space: space, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000})
 	if err := s.Wire().Detect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
