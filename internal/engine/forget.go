@@ -188,6 +188,7 @@ func (e *Engine) recallForgotten(ctx context.Context, within time.Duration) bool
 	if n := done.InRedis; n > 0 {
 		e.o.Logger.Warn("Redis had keys of forgotten subjects again, or lacked their marks; forgot the subjects again", zap.Int("subjects", n))
 	}
+
 	if n := done.InArchive; n > 0 {
 		e.o.Logger.Warn("the history had keys of forgotten subjects, or lacked their marks; forgot the subjects there", zap.Int("subjects", n))
 	}

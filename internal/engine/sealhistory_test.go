@@ -435,7 +435,7 @@ func TestSubjectsForgottenAfterABackupAreSoAfterItsRestore(t *testing.T) {
 }
 
 // A history that was restored from before a forget has the keys, until an instance compares it with Redis.
-func TestRestoredHistoryForgetsWhatRedisHas(t *testing.T) {
+func TestInstanceForgetsInARestoredHistory(t *testing.T) {
 	t.Parallel()
 	srv, file := testkit.SharedRedis(t), t.TempDir()+"/history.db"
 	h, _ := echo()

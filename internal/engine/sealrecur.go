@@ -66,7 +66,8 @@ func (r *Recurrences) Open(ctx context.Context, x recur.Recurrence) (opened recu
 	return x, time.Time{}
 }
 
-// Forgotten returns when the subject of a recurring notice was forgotten; zero = it was not. It is for callers who may not read the content.
+// Forgotten returns when the subject of a recurring notice was forgotten; zero = it was not. It is for callers who may not read the
+// content.
 func (r *Recurrences) Forgotten(ctx context.Context, x *recur.Recurrence) time.Time {
 	if x.Content.Sealed == "" {
 		return time.Time{}

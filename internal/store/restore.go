@@ -29,7 +29,8 @@ type Letter struct {
 
 // Restore writes notices of one partition back to Redis, for example dead letters from a download. It returns one reply
 // for each notice, in the same order. Reply.Created is true if the notice was restored. Otherwise the key usually has a
-// notice already: the reply contains it, with the error [ErrTaken] unless it equals the notice to restore. With ErrNoDataKey none was restored.
+// notice already: the reply contains it, with the error [ErrTaken] unless it equals the notice to restore. With
+// ErrNoDataKey none was restored.
 func (s *Store) Restore(ctx context.Context, p keys.Partition, letters []Letter) ([]Reply, error) {
 	since := s.Sight()
 	if !since.Settled() || s.Layout.isOldShard(p.Shard) {

@@ -56,7 +56,8 @@ func startAt(t *testing.T, at wire.Address, k *seal.ServiceKeys, scope seal.Scop
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	s := store.New(store.Options{Client: c.Commander, Cluster: at.Mode == "cluster", Space: space, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000})
+	s := store.New(store.Options{Client: c.Commander, Cluster: at.Mode == "cluster", Space: space, Prefixes: []string{prefix},
+		Retention: time.Hour, Retain: 1000})
 	if err := s.Wire().Detect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
