@@ -277,7 +277,11 @@ func (b *tab) sees(text string) {
 func (b *tab) focus(selector string) {
 	b.t.Helper()
 	testkit.Until(b.t, "the focus on "+selector, func() bool {
-		return js[bool](b, fmt.Sprintf("(e => Boolean(e && e.checkVisibility() && (e.focus(), document.activeElement === e)))(document.querySelector(%q))", selector))
+		return js[bool](b, fmt.Sprintf(`(e => {
+			if (!e || !e.checkVisibility()) return false;
+			e.focus();
+			return document.activeElement === e;
+		})(document.querySelector(%q))`, selector))
 	})
 }
 

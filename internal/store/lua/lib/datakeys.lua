@@ -1,5 +1,5 @@
--- nodatakey(name, ids) returns the error NODATAKEY if the shard of a key of Redis lacks one of the data keys of newly sealed contents, whose
--- ids are separated by blanks; else nil.
+-- nodatakey(name, ids) returns the error NODATAKEY if the shard of a key of Redis lacks one of the data keys of newly sealed contents,
+-- whose ids are separated by blanks; else nil.
 -- Bound one command for each id.
 local function nodatakey(name, ids)
   local seals = string.sub(name, 1, string.find(name, '}:', 1, true) + 1) .. 'seals'
