@@ -525,12 +525,8 @@ end
 local function schedule(KEYS, ARGV)
 local call, format, sub, byte = redis.call, string.format, string.sub, string.byte
 local nowtext = format('%.0f', now)
-if ARGV[7] ~= '' then
-  local seals = sub(KEYS[1], 1, string.find(KEYS[1], '}:', 1, true) + 1) .. 'seals'
-  for id in string.gmatch(ARGV[7], '%S+') do
-    if call('HEXISTS', seals, id) == 0 then return redis.error_reply('NODATAKEY ' .. id) end
-  end
-end
+local lost = ARGV[7] ~= '' and nodatakey(KEYS[1], ARGV[7])
+if lost then return lost end
 local earliest = math.huge
 local reply = {t[1] * 1000000 + t[2]}
 local hand = ARGV[5] ~= '' and handover(ARGV[5], KEYS[1], t)

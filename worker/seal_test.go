@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"strings"
 	"testing"
@@ -21,17 +20,13 @@ import (
 )
 
 // scheduleSealed lets an instance of the service, which then ends, store a sealed notice.
-func scheduleSealed(t *testing.T, srv *testkit.Redis, serviceKeys, key string) {
+func scheduleSealed(t *testing.T, srv *testkit.Redis, k *seal.ServiceKeys, key string) {
 	t.Helper()
 	conn, err := wire.Open(wire.Address{URL: srv.URL()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	k, err := seal.ParseServiceKeys(serviceKeys)
-	if err != nil {
-		t.Fatal(err)
-	}
 	table, err := route.NewTable([]*route.Route{{Name: "r", Prefix: closing, Target: route.Target{Kind: route.KindLog}, Seal: seal.PerRoute,
 		Ladder: notice.DefaultLadder, Timeout: time.Second, Concurrency: 16}})
 	if err != nil {
@@ -58,9 +53,9 @@ func scheduleSealed(t *testing.T, srv *testkit.Redis, serviceKeys, key string) {
 // A notice that the service sealed before a worker took the prefix over.
 func TestWorkerOpensSealedNoticesWithItsKeys(t *testing.T) {
 	srv := testkit.SharedRedis(t)
-	serviceKeys := "k=" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", seal.KeySize)))
+	serviceKeys := testkit.SealKeys("k")
 	const key = closing + ":1"
-	scheduleSealed(t, srv, serviceKeys, key)
+	scheduleSealed(t, srv, testkit.ServiceKeys(t, "k"), key)
 	for name, value := range map[string]string{"REDIS_URL": srv.URL(), "NAMESPACE": srv.Namespace(), "SEAL_KEYS": serviceKeys,
 		"SHUTDOWN_TIMEOUT": "1s"} {
 		t.Setenv("NOTIFIER_"+name, value)

@@ -74,6 +74,8 @@ type Finder interface {
 type Opener interface {
 	// Open opens a sealed notice for a caller who may read it. Without the key it stays sealed.
 	Open(ctx context.Context, f *store.Found)
+	// FindForgotten sets when the subject of a sealed notice was forgotten, for a caller who may not read the content.
+	FindForgotten(ctx context.Context, f *store.Found)
 	// OpenText opens the sealed text of a notice's content.
 	OpenText(ctx context.Context, key, sealed string) (notice.Content, error)
 }

@@ -33,6 +33,8 @@ type Recurrer interface {
 	// Open returns a recurring notice with its content opened, for a caller who may read it. Without the key it stays sealed. forgotten is
 	// when its subject was forgotten; zero = it was not.
 	Open(ctx context.Context, x recur.Recurrence) (opened recur.Recurrence, forgotten time.Time)
+	// Forgotten returns that time only, for a caller who may not read the content.
+	Forgotten(ctx context.Context, x *recur.Recurrence) time.Time
 	// RunNow stores a notice that is due now, besides those for ticks.
 	RunNow(ctx context.Context, key string) (store.Reply, error)
 }
@@ -86,25 +88,28 @@ func recurrenceProblem(key string, err error) error {
 
 // wholeRecurrence shows a recurrence with its body.
 func (a *api) wholeRecurrence(ctx context.Context, at site, x *recur.Recurrence) Recurrence {
-	shown, forgotten := a.openRecurrence(ctx, at, x)
-	v := a.viewRecurrence(&shown, a.definedBy(ctx, at, x), a.now())
-	v.Payload = payloadOf(&notice.Notice{Content: shown.Content}, shown.Content.InlineJSON())
-	v.Sealed, v.ForgottenAt = x.Content.Sealed != "", codec.Stamp(forgotten)
+	v, c := a.openRecurrence(ctx, at, x, a.now())
+	v.Payload = payloadOf(&notice.Notice{Content: c}, c.InlineJSON())
 	return v
 }
 
-// openRecurrence returns a recurrence opened, if it is sealed and the caller may read it. The audit then names it.
-func (a *api) openRecurrence(ctx context.Context, at site, x *recur.Recurrence) (shown recur.Recurrence, forgotten time.Time) {
-	if x.Content.Sealed == "" || at.sealed || !at.Role.Includes(auth.Operate) {
-		return *x, forgotten
+// openRecurrence shows a recurrence without its body, and returns its content, which it opens if the caller may read it. The audit then
+// names it.
+func (a *api) openRecurrence(ctx context.Context, at site, x *recur.Recurrence, now time.Time) (Recurrence, notice.Content) {
+	shown, forgotten := *x, time.Time{}
+	switch {
+	case x.Content.Sealed == "" || at.sealed:
+	case !at.Role.Includes(auth.Operate):
+		forgotten = a.recurrer.Forgotten(ctx, x)
+	default:
+		if shown, forgotten = a.recurrer.Open(ctx, *x); shown.Content.Sealed == "" {
+			at.call.opened = append(at.call.opened, x.Key)
+		}
 	}
 
-	shown, forgotten = a.recurrer.Open(ctx, *x)
-	if shown.Content.Sealed == "" {
-		at.call.opened = append(at.call.opened, x.Key)
-	}
-
-	return shown, forgotten
+	v := a.viewRecurrence(&shown, a.definedBy(ctx, at, x), now)
+	v.Sealed, v.ForgottenAt = x.Content.Sealed != "", codec.Stamp(forgotten)
+	return v, shown.Content
 }
 
 // definedBy returns the client that stored a recurrence, as scheduledBy does.
@@ -148,10 +153,7 @@ func (a *api) recurrences(w http.ResponseWriter, r *http.Request, at site) error
 
 	now := a.now()
 	for i := range list {
-		x := &list[i]
-		shown, forgotten := a.openRecurrence(r.Context(), at, x)
-		v := a.viewRecurrence(&shown, a.definedBy(r.Context(), at, x), now)
-		v.Sealed, v.ForgottenAt = x.Content.Sealed != "", codec.Stamp(forgotten)
+		v, _ := a.openRecurrence(r.Context(), at, &list[i], now)
 		out.Items = append(out.Items, v)
 	}
 

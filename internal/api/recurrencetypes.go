@@ -68,7 +68,7 @@ type Recurrence struct {
 	Headers     codec.Headers     `json:"headers,omitempty" doc:"Without those in headers_withheld."`
 	Withheld    []string          `json:"headers_withheld,omitempty" doc:"Names of headers with secret values, which are not shown."`
 	Sealed      bool              `json:"sealed,omitempty" doc:"True if Redis has the body, headers and the url's credentials encrypted. Only clients of the roles operate and admin see them."`
-	ForgottenAt codec.Stamp       `json:"forgotten_at,omitzero" doc:"When the audience or id that seals the content was forgotten. Its ticks are missed until it is stored again. Shown to the roles operate and admin."`
+	ForgottenAt codec.Stamp       `json:"forgotten_at,omitzero" doc:"When the audience or id that seals the content was forgotten. Its ticks are missed until it is stored again."`
 	Client      string            `json:"client,omitempty" doc:"The client that stored it. Recorded if two or more clients are configured, and shown to clients without a prefix."`
 	Number      int               `json:"number" doc:"The number of its last notice; 0 if there was none. It goes on after the recurrence was deleted."`
 	Last        string            `json:"last,omitempty" doc:"The key of the last notice for a tick. It may have been finalized and trimmed since."`

@@ -40,7 +40,9 @@ func TestForgottenAudience(t *testing.T) {
 	b.as("token-of-producer").do("POST", "/v1/notices/batch", "["+strings.Replace(sealedCall, "KEY", "3", 1)+`,{"key":"app1:jobs:t:1"}]`).
 		is(207).says(`"status":410`, `"status":201`)
 	for _, target := range []string{"/v1/notices/app1:orders:paid:1", "/v1/notices?prefix=app1:orders", "/v1/search?q=app1:orders:paid:1"} {
-		admin.do("GET", target, "").is(200).says(`"sealed":true`, `"forgotten_at":"2`)
+		for _, token := range []string{"token-of-admin", "token-of-operator", "token-of-producer", "token-of-reader"} {
+			b.as(token).do("GET", target, "").is(200).says(`"sealed":true`, `"forgotten_at":"2`)
+		}
 	}
 	admin.do("GET", "/v1/jobs", "").is(200).says(`"subject":"audience:m17"`)
 

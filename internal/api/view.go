@@ -155,11 +155,15 @@ func (a *api) openedAt(ctx context.Context, at site, f *store.Found) store.Found
 	return x
 }
 
-// opened returns a notice opened, if it is sealed and the caller may read it.
+// opened returns a notice opened, if it is sealed and the caller may read it. Every caller gets the time of a forget.
 func (a *api) opened(ctx context.Context, c caller, f *store.Found) store.Found {
 	x := *f
-	if a.opener != nil && c.Role.Includes(auth.Operate) {
+	switch {
+	case a.opener == nil:
+	case c.Role.Includes(auth.Operate):
 		a.opener.Open(ctx, &x)
+	default:
+		a.opener.FindForgotten(ctx, &x)
 	}
 
 	return x

@@ -9,6 +9,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/seal"
+	"notifier/internal/testkit"
 	"notifier/internal/vault"
 	"notifier/internal/wire"
 )
@@ -56,11 +57,8 @@ func TestOpenCommand(t *testing.T) {
 func TestOpenCommandWithKeys(t *testing.T) {
 	t.Parallel()
 	d, srv, _ := onRedis(t)
-	d.env = append(d.env, "NOTIFIER_SEAL_KEYS="+secretOf("k"), "NOTIFIER_URL=http://127.0.0.1:1")
-	k, err := seal.ParseServiceKeys(secretOf("k"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d.env = append(d.env, "NOTIFIER_SEAL_KEYS="+testkit.SealKeys("k"), "NOTIFIER_URL=http://127.0.0.1:1")
+	k := testkit.ServiceKeys(t, "k")
 	v := vault.New(k, wire.New(wire.Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}}))
 	const key = "app1:orders:t:1"
 	c := notice.Content{Body: []byte(`{"a":1}`), URL: "https://u:p@shop.example/", Headers: []notice.Header{{Name: "X-Token", Value: "7"}}}
@@ -82,7 +80,7 @@ func TestOpenCommandWithKeys(t *testing.T) {
 	}
 	_, errs := d.run(1, "open", key+"0", c.Sealed, "--keys")
 	contains(t, errs, "cannot open the text", "another key or for another place")
-	d.env = append(d.env, "NOTIFIER_SEAL_KEYS="+secretOf("other"))
+	d.env = append(d.env, "NOTIFIER_SEAL_KEYS="+testkit.SealKeys("other"))
 	_, errs = d.run(1, "open", key, c.Sealed, "--keys")
 	contains(t, errs, "service key k: the service key is not configured")
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -20,21 +19,13 @@ import (
 	"notifier/internal/wire"
 )
 
-// secretOf returns the setting of a service key.
-func secretOf(name string) string {
-	return name + "=" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(name+"*", seal.KeySize)[:seal.KeySize]))
-}
-
 // withSealed returns a command line with the service keys new and old, on a Redis that has the keys of n subjects under old.
 func withSealed(t *testing.T, n int) (*testCLI, *testkit.Redis) {
 	t.Helper()
 	d, srv, _ := onRedis(t)
-	d.env = append(d.env, "NOTIFIER_SEAL_KEYS="+secretOf("new")+","+secretOf("old"))
-	k, err := seal.ParseServiceKeys(secretOf("old"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := vault.New(k, wire.New(wire.Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}}))
+	d.env = append(d.env, "NOTIFIER_SEAL_KEYS="+testkit.SealKeys("new", "old"))
+	w := wire.New(wire.Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}})
+	v := vault.New(testkit.ServiceKeys(t, "old"), w)
 	for i := range n {
 		if err := v.Seal(t.Context(), 0, seal.AudienceSubject(string(rune('a'+i))), "app1:m:t:1", &notice.Content{}); err != nil {
 			t.Fatal(err)
@@ -53,11 +44,11 @@ func TestSealCommandRewraps(t *testing.T) {
 	out, _ = d.run(0, "seal", "--rewrap", "--json")
 	contains(t, out, `"rewrapped": 0`, `"new": 6`)
 
-	d.env = append(d.env, "NOTIFIER_SEAL_KEYS="+secretOf("next"))
+	d.env = append(d.env, "NOTIFIER_SEAL_KEYS="+testkit.SealKeys("next"))
 	out, errs := d.run(1, "seal", "--rewrap")
 	contains(t, out, "0 keys encrypted with next", "6 keys under new, which NOTIFIER_SEAL_KEYS does not have")
 	contains(t, errs, "6 keys left under other service keys")
-	if strings.Contains(out+errs, secretOf("next")[5:]) {
+	if strings.Contains(out+errs, testkit.SealKeys("next")[5:]) {
 		t.Error("a key is printed")
 	}
 
@@ -137,9 +128,9 @@ func TestSealCommandIsRefusedWhileAnInstanceLacksTheKey(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	beat("aaaaaaaaaaaa", "web-1", secretOf("old")+","+secretOf("new"))
-	beat("bbbbbbbbbbbb", "web-2", secretOf("old"))
-	beat("cccccccccccc", "web-3", secretOf("old")+",new="+base64.StdEncoding.EncodeToString(make([]byte, seal.KeySize)))
+	beat("aaaaaaaaaaaa", "web-1", testkit.SealKeys("old", "new"))
+	beat("bbbbbbbbbbbb", "web-2", testkit.SealKeys("old"))
+	beat("cccccccccccc", "web-3", testkit.SealKeys("old")+","+testkit.OtherSealKey("new"))
 	beat("dddddddddddd", "without", "")
 	_, errs := d.run(1, "seal", "--rewrap")
 	contains(t, errs, "do not have the service key new", "web-2 (bbbbbbbbbbbb)", "web-3 (cccccccccccc)")
@@ -149,8 +140,8 @@ func TestSealCommandIsRefusedWhileAnInstanceLacksTheKey(t *testing.T) {
 	out, errs := d.run(0, "seal", "--rewrap", "--dry-run")
 	contains(t, out, "2 keys to be encrypted with new", "2 keys under old")
 	contains(t, errs, "without --dry-run: refused")
-	beat("bbbbbbbbbbbb", "web-2", secretOf("old")+","+secretOf("new"))
-	beat("cccccccccccc", "web-3", secretOf("old")+","+secretOf("new"))
+	beat("bbbbbbbbbbbb", "web-2", testkit.SealKeys("old", "new"))
+	beat("cccccccccccc", "web-3", testkit.SealKeys("old", "new"))
 	out, _ = d.run(0, "seal", "--rewrap")
 	contains(t, out, "2 keys encrypted with new")
 }

@@ -32,7 +32,7 @@ func TestSealCommandSealsExistingNotices(t *testing.T) {
 	}
 	d := newTestCLI(t)
 	d.env = []string{"NOTIFIER_REDIS_URL=" + srv.URL(), "NOTIFIER_NAMESPACE=" + srv.Namespace(), "NOTIFIER_ROUTES=shop",
-		"NOTIFIER_ROUTE_SHOP_PREFIX=app1", "NOTIFIER_ROUTE_SHOP_TARGET=notice", "NOTIFIER_SEAL_KEYS=" + secretOf("k")}
+		"NOTIFIER_ROUTE_SHOP_PREFIX=app1", "NOTIFIER_ROUTE_SHOP_TARGET=notice", "NOTIFIER_SEAL_KEYS=" + testkit.SealKeys("k")}
 	_, errs := d.run(2, "seal", "--existing")
 	contains(t, errs, "no route of NOTIFIER_ROUTES has SEAL")
 	d.env = append(d.env, "NOTIFIER_ROUTE_SHOP_SEAL=audience")

@@ -91,7 +91,7 @@ type Notice struct {
 	Waits       bool     `json:"waits,omitempty" doc:"True while the notice is due, but another one of its sequence comes first. Only on routes with an order."`
 	WaitsFor    string   `json:"waits_for,omitempty" doc:"With waits: the key of the notice of its sequence that is in flight, or else of the first one that is pending. Absent if the client's prefix does not cover that key, or if that notice has just ended."`
 	Sealed      bool     `json:"sealed,omitempty" doc:"True if Redis has the body, headers, the url's credentials and the answers encrypted. Only clients of the roles operate and admin see them."`
-	ForgottenAt Stamp    `json:"forgotten_at,omitzero" doc:"When the audience or id that seals the notice was forgotten: body, headers, the url's credentials and answers are gone. Shown to the roles operate and admin."`
+	ForgottenAt Stamp    `json:"forgotten_at,omitzero" doc:"When the audience or id that seals the notice was forgotten: body, headers, the url's credentials and answers are gone."`
 	Attempts    Attempts `json:"attempts" doc:"The last 20 attempts."`
 	Payload
 }

@@ -1,17 +1,17 @@
 package config
 
 import (
-	"encoding/base64"
 	"errors"
 	"strings"
 	"testing"
 
 	"notifier/internal/seal"
+	"notifier/internal/testkit"
 )
 
 func TestSealIsRefusedWhereClearTextWouldStay(t *testing.T) {
-	key := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", seal.KeySize)))
-	keys := "SEAL_KEYS=2026-11=" + key
+	keys := "SEAL_KEYS=" + testkit.SealKeys("2026-11")
+	_, key, _ := strings.Cut(testkit.SealKeys("2026-11"), "=")
 	c, err := load(with(keys, "ROUTE_ORDERS_SEAL=audience"))
 	if err != nil || c.Routes[0].Seal != seal.PerAudience || c.SealKeys.Names()[0] != "2026-11" {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestSealIsRefusedWhereClearTextWouldStay(t *testing.T) {
 }
 
 func TestQueriesAreSealedIfTheRouteSaysSo(t *testing.T) {
-	key := "SEAL_KEYS=k=" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", seal.KeySize)))
+	key := "SEAL_KEYS=" + testkit.SealKeys("k")
 	for set, want := range map[string]bool{"": false, "false": false, "true": true} {
 		c, err := load(with(key, "ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_SEAL=route", "ROUTE_ORDERS_SEAL_URL="+set))
 		if err != nil || c.Routes[0].SealURL != want {
@@ -62,7 +62,7 @@ func TestQueriesAreSealedIfTheRouteSaysSo(t *testing.T) {
 
 // A route that has sealed notices from before may have the setting without SEAL.
 func TestEntriesOfSealedNoticesAreSealedByDefault(t *testing.T) {
-	key := "SEAL_KEYS=k=" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", seal.KeySize)))
+	key := "SEAL_KEYS=" + testkit.SealKeys("k")
 	for _, target := range []string{"list:todo", "stream:todo", "log"} {
 		for _, x := range []struct {
 			set  []string

@@ -1,10 +1,8 @@
 package doctor
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"slices"
-	"strings"
 	"testing"
 
 	"notifier/internal/fleet"
@@ -78,10 +76,7 @@ func TestSealedReportsKeysByServiceKey(t *testing.T) {
 	w := wire.New(wire.Options{Client: s.Client(), Space: keys.Space{Namespace: "notifier", Shards: 1}})
 	put := func(name, audience string) *seal.ServiceKeys {
 		t.Helper()
-		k, err := seal.ParseServiceKeys(name + "=" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(name, seal.KeySize)[:seal.KeySize])))
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := testkit.ServiceKeys(t, name)
 		if err := vault.New(k, w).Seal(t.Context(), 0, seal.AudienceSubject(audience), "app1:m:t:1", &notice.Content{}); err != nil {
 			t.Fatal(err)
 		}

@@ -472,7 +472,14 @@ const restoreAtOnce = 128
 
 // Restore schedules exported notices again, each under the current route of its key.
 func (e *Engine) Restore(ctx context.Context, letters []store.Letter) []store.Reply {
-	letters = slices.Clone(e.numbered(ctx, letters))
+	return store.SealedAnew(e.numbered(ctx, letters), func(l *store.Letter) string { return l.Key },
+		func(key string) { e.vault.Forget(e.store.Space().Shard(key)) },
+		func(some []store.Letter) []store.Reply { return e.restore(ctx, some) })
+}
+
+// restore is Restore without the repetition for lost data keys.
+func (e *Engine) restore(ctx context.Context, letters []store.Letter) []store.Reply {
+	letters = slices.Clone(letters)
 	out := make([]store.Reply, len(letters))
 	by, ks := e.toRestore(ctx, letters, out)
 	failed := e.adopter.FollowEach(ctx, ks)
@@ -509,10 +516,6 @@ func (e *Engine) Restore(ctx context.Context, letters []store.Letter) []store.Re
 // toRestore seals notices that are to be restored, and returns their indexes by partition, and their keys. Refused ones get their errors
 // in out.
 func (e *Engine) toRestore(ctx context.Context, letters []store.Letter, out []store.Reply) (by map[keys.Partition][]int, ks []string) {
-	for shard := range e.store.Space().Places() {
-		e.vault.Forget(shard) // restore.lua does not check that Redis has the data keys
-	}
-
 	by = map[keys.Partition][]int{}
 	for i, l := range letters {
 		r, err := e.route(ctx, l.Key)

@@ -307,7 +307,7 @@ func TestConsumeOpensSealedEntries(t *testing.T) {
 			t.Parallel()
 			r := queueRoute("l", "app1", route.Target{Kind: kind, Key: "jobs"}, route.AckReport)
 			r.Seal = seal.PerID
-			w := working(t, testkit.SharedRedis(t), r, func(o *Options) { o.SealKeys, o.KeyAge = sealKeys(t, "k"), time.Nanosecond })
+			w := working(t, testkit.SharedRedis(t), r, func(o *Options) { o.SealKeys, o.KeyAge = testkit.ServiceKeys(t, "k"), time.Nanosecond })
 			var mu sync.Mutex
 			got := map[string]string{}
 			w.consumer("c", func(_ context.Context, e *queue.Received) notice.Result {

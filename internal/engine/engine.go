@@ -578,10 +578,9 @@ func (e *Engine) degraded(ctx context.Context) []fleet.Condition {
 		return reason
 	}
 
-	all := append(slices.Concat(e.unreachable(ctx), e.losses.conditions(), e.shortages()), []fleet.Condition{
+	all := append(slices.Concat(e.unreachable(ctx), e.losses.conditions(), e.shortages(), e.unopened(ctx)), []fleet.Condition{
 		e.full.condition(),
 		e.unwritten(),
-		e.unopened(ctx),
 		{Reason: when(e.listener.Alive() == 0, "no subscription: delivering by sweeps")},
 		{Reason: when(!e.events.Load(), "expired events do not arrive: delivering by sweeps; the log says why")},
 		{Reason: when(!e.keyspace.Load(), "no keyspace events: plain timers are scanned every second; doctor names the missing permissions")},

@@ -172,8 +172,8 @@ const (
 	recallStart, recallMost = time.Minute, 10 * time.Minute
 )
 
-// recallForgotten forgets again what the history has recorded and Redis has not, because Redis was restored from a backup. It reports
-// whether it did, within a time.
+// recallForgotten forgets again what the history has recorded and Redis has not, or Redis and not the history, because one of them was
+// restored from a backup. It reports whether it did, within a time.
 func (e *Engine) recallForgotten(ctx context.Context, within time.Duration) bool {
 	if !e.sealed.routes || e.o.History.DB == nil {
 		return true
@@ -184,9 +184,13 @@ func (e *Engine) recallForgotten(ctx context.Context, within time.Duration) bool
 
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	n, err := e.vault.Recall(ctx, e.o.History.DB)
-	if n > 0 {
+	done, err := e.vault.Recall(ctx, e.o.History.DB)
+	if n := done.InRedis; n > 0 {
 		e.o.Logger.Warn("Redis had keys of forgotten subjects again, or lacked their marks; forgot the subjects again", zap.Int("subjects", n))
+	}
+
+	if n := done.InArchive; n > 0 {
+		e.o.Logger.Warn("the history had keys of forgotten subjects, or lacked their marks; forgot the subjects there", zap.Int("subjects", n))
 	}
 
 	return err == nil

@@ -51,7 +51,7 @@ func (w *world) forget(t *testing.T, audience string) (f jobs.Forgotten) {
 func startSealing(t *testing.T, srv *testkit.Redis, h *sink, scope seal.Scope) *world {
 	t.Helper()
 	return start(t, srv, h, func(o *Options) {
-		o.SealKeys, o.KeyAge, o.Logger, o.Space.Shards = sealKeys(t, "k"), forgottenAge, zap.NewNop(), 2
+		o.SealKeys, o.KeyAge, o.Logger, o.Space.Shards = testkit.ServiceKeys(t, "k"), forgottenAge, zap.NewNop(), 2
 	}, sealedRoute(scope))
 }
 

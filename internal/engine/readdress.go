@@ -28,7 +28,7 @@ func (e *Engine) Readdress(ctx context.Context, key string, a notice.Address, wh
 		return c, nil, err
 	}
 
-	for range readdressTries {
+	for try := range readdressTries {
 		f, err := e.store.Find(ctx, to.Prefix, key)
 		if err != nil {
 			return c, nil, err
@@ -44,6 +44,11 @@ func (e *Engine) Readdress(ctx context.Context, key string, a notice.Address, wh
 		}
 
 		c, err = e.store.Readdress(ctx, f, n, when)
+		if errors.Is(err, store.ErrNoDataKey) && try == 0 { // Redis has lost the key
+			e.vault.Forget(f.Shard)
+			continue
+		}
+
 		if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
 			return c, nil, err
 		}

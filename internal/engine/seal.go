@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"go.uber.org/zap"
@@ -35,7 +34,7 @@ func (e *Engine) newVault() *vault.Vault {
 // Open opens a sealed notice for a caller who may read it. A notice that this instance cannot open stays sealed,
 // and if its subject was forgotten, f says so.
 func (e *Engine) Open(ctx context.Context, f *store.Found) {
-	if f.Notice == nil || f.Sealed == "" && !slices.ContainsFunc(f.Attempts, func(a notice.Attempt) bool { return a.Sealed != "" }) {
+	if sealedText(f) == "" {
 		return
 	}
 
@@ -61,6 +60,28 @@ func (e *Engine) Open(ctx context.Context, f *store.Found) {
 	f.Notice = &n
 }
 
+// FindForgotten sets when the subject of a sealed notice was forgotten, for a caller who may not read the content.
+func (e *Engine) FindForgotten(ctx context.Context, f *store.Found) {
+	if text := sealedText(f); text != "" {
+		f.Forgotten = vault.ForgottenAt(e.vault.CheckForgotten(ctx, e.store.Space().Shard(f.Key), text))
+	}
+}
+
+// sealedText returns the sealed content of a notice, or else a sealed answer; "" = the notice has neither.
+func sealedText(f *store.Found) string {
+	if f.Notice == nil || f.Sealed != "" {
+		return f.Sealed
+	}
+
+	for i := range f.Attempts {
+		if text := f.Attempts[i].Sealed; text != "" {
+			return text
+		}
+	}
+
+	return ""
+}
+
 // OpenText opens the sealed text of a notice's content, such as that of an entry. The notice may have ended; see vault.OpenText.
 func (e *Engine) OpenText(ctx context.Context, key, sealed string) (notice.Content, error) {
 	if err := e.known(ctx); err != nil {
@@ -83,14 +104,13 @@ func (e *Engine) withAddress(ctx context.Context, to *route.Route, f *store.Foun
 		return n, to.CheckAddress(&n.Content)
 	}
 
-	e.vault.Forget(f.Shard) // amend.lua does not check that Redis has the data key
 	opened, err := e.vault.Open(ctx, f.Shard, f.Key, &f.Content)
 	if err != nil {
 		return nil, err
 	}
 
-	of, ok := to.Seal.Subject(to.Prefix, f.Audience, f.Key)
-	if !ok {
+	of, err := to.SealSubject(f.Audience, f.Key)
+	if err != nil {
 		of = seal.RouteSubject(to.Prefix)
 	}
 
@@ -117,9 +137,9 @@ func (e *Engine) sealedLetter(ctx context.Context, to *route.Route, shard int, l
 		return l, nil
 	}
 
-	of, fault := to.SealSubject(l.Audience, l.Key)
-	if fault != "" {
-		return l, fmt.Errorf("%w: audience %s", notice.ErrInvalid, fault)
+	of, err := to.SealSubject(l.Audience, l.Key)
+	if err != nil {
+		return l, err
 	}
 
 	l.Notice = l.Notice.ToSeal()

@@ -40,7 +40,7 @@ func TestMeasureSeal(t *testing.T) {
 		sealed.Seal = seal.PerID
 	}
 
-	w := start(t, srv, h, func(o *Options) { o.SealKeys = sealKeys(t, "a") }, plain, sealed)
+	w := start(t, srv, h, func(o *Options) { o.SealKeys = testkit.ServiceKeys(t, "a") }, plain, sealed)
 	body := []byte(fmt.Sprintf(`{"text":"%0188d"}`, 0))
 	request := func(prefix string, round, i int, delay time.Duration) store.Request {
 		return store.Request{Key: fmt.Sprintf("%s:pay:n%d:%d", prefix, round, i), Delay: delay,

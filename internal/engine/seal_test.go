@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,19 +25,6 @@ import (
 
 // card and password are planted in everything that a producer and a receiver write.
 const card, password = "4111111111111111", "q7jK9vZr2LwXb8Tn"
-
-func sealKeys(t *testing.T, names ...string) *seal.ServiceKeys {
-	t.Helper()
-	var parts []string
-	for _, name := range names {
-		parts = append(parts, name+"="+base64.StdEncoding.EncodeToString([]byte(strings.Repeat(name+"*", seal.KeySize)[:seal.KeySize])))
-	}
-	k, err := seal.ParseServiceKeys(strings.Join(parts, ","))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
 
 func sealedRoute(scope seal.Scope) *route.Route {
 	r := testRoute("r", "app1")
@@ -131,7 +117,7 @@ func TestSealedContentIsNowhereInRedisAndTheLog(t *testing.T) {
 			r.Allow, _ = route.ParseAllow("127.0.0.1")
 			r.OnDead = testRoute("hook", "ops:x")
 			w := start(t, testkit.SharedRedis(t), calls, func(o *Options) {
-				o.SealKeys, o.Logger, o.Space.Shards = sealKeys(t, "k"), zap.New(core), 3
+				o.SealKeys, o.Logger, o.Space.Shards = testkit.ServiceKeys(t, "k"), zap.New(core), 3
 			}, r, r.OnDead)
 			at := key(1)
 			for i := 2; w.store.Space().Shard(at) == 0; i++ {
@@ -191,7 +177,7 @@ func TestHookHasTheSealedContent(t *testing.T) {
 	}
 	r := sealedRoute(seal.PerAudience)
 	r.OnDead, r.OnDeadBody = testRoute("hook", "ops:x"), 4<<10
-	w := start(t, testkit.SharedRedis(t), h, func(o *Options) { o.SealKeys = sealKeys(t, "k") }, r, r.OnDead)
+	w := start(t, testkit.SharedRedis(t), h, func(o *Options) { o.SealKeys = testkit.ServiceKeys(t, "k") }, r, r.OnDead)
 	w.scheduleSealed(t, sealedFor("m_1", 1, 0))
 	got := <-bodies
 	testkit.CheckSecrets(t, []string{card}, append(everything(t, w), string(got))...)
@@ -214,7 +200,7 @@ func TestSealedNoticeChangesItsAddressAndHeaders(t *testing.T) {
 	t.Cleanup(calls.Close)
 	r := sealedRoute(seal.PerRoute)
 	r.Allow, _ = route.ParseAllow("127.0.0.1")
-	w := start(t, testkit.SharedRedis(t), calls, func(o *Options) { o.SealKeys = sealKeys(t, "k") }, r)
+	w := start(t, testkit.SharedRedis(t), calls, func(o *Options) { o.SealKeys = testkit.ServiceKeys(t, "k") }, r)
 	first := m.planted(key(1))
 	first.Delay = time.Hour
 	if _, err := w.Schedule(t.Context(), first); err != nil {
@@ -257,7 +243,7 @@ func TestInstanceWithoutTheKeyLeavesSealedNotices(t *testing.T) {
 	blank.Seal = ""
 	quiet := func(o *Options) { o.Logger = zap.NewNop() }
 	start(t, srv, calls, func(o *Options) { quiet(o); o.Instance = "without" }, &blank)
-	with := start(t, srv, calls, func(o *Options) { quiet(o); o.SealKeys, o.Instance = sealKeys(t, "k"), "with" }, r)
+	with := start(t, srv, calls, func(o *Options) { quiet(o); o.SealKeys, o.Instance = testkit.ServiceKeys(t, "k"), "with" }, r)
 	const n = 20
 	with.put(t, n, func(i int) store.Request { return m.planted(key(i)) })
 	for i := range n {
@@ -275,7 +261,7 @@ func TestChangedSealedTextBecomesADeadLetter(t *testing.T) {
 	t.Cleanup(calls.Close)
 	r := sealedRoute(seal.PerRoute)
 	r.Allow, _ = route.ParseAllow("127.0.0.1")
-	w := start(t, testkit.SharedRedis(t), calls, func(o *Options) { o.SealKeys = sealKeys(t, "k") }, r)
+	w := start(t, testkit.SharedRedis(t), calls, func(o *Options) { o.SealKeys = testkit.ServiceKeys(t, "k") }, r)
 	x := m.planted(key(1))
 	x.Delay = time.Hour
 	if _, err := w.Schedule(t.Context(), x); err != nil {
@@ -312,7 +298,7 @@ func TestRestoredDeadLetterIsSealed(t *testing.T) {
 			r.Allow, _ = route.ParseAllow("127.0.0.1")
 			begin := func() *world {
 				return start(t, testkit.SharedRedis(t), calls, func(o *Options) {
-					o.SealKeys, o.Logger, o.Space.Shards = sealKeys(t, "k"), zap.NewNop(), 2
+					o.SealKeys, o.Logger, o.Space.Shards = testkit.ServiceKeys(t, "k"), zap.NewNop(), 2
 				}, r)
 			}
 			old, w := begin(), begin()
@@ -347,6 +333,69 @@ func TestRestoredDeadLetterIsSealed(t *testing.T) {
 				if got := w.Restore(t.Context(), []store.Letter{{Notice: &missing}})[0]; !errors.Is(got.Err, notice.ErrInvalid) {
 					t.Errorf("without an audience: %+v", got)
 				}
+			}
+		})
+	}
+}
+
+// Redis loses the newest keys of a subject, as in a failover, while the instance has them in memory.
+func TestNoticeIsNotWrittenWithALostKey(t *testing.T) {
+	t.Parallel()
+	at := notice.Address{Headers: []notice.Header{{Name: "X-Card", Value: card}}, SetHeaders: true}
+	for name, write := range map[string]func(t *testing.T, w *world){
+		"readdress": func(t *testing.T, w *world) {
+			if c, _, err := w.Readdress(t.Context(), key(1), at, nil); err != nil || !c.Done {
+				t.Fatal(c, err)
+			}
+		},
+		"restore": func(t *testing.T, w *world) {
+			n := &notice.Notice{Key: key(1), Due: w.Now().Add(time.Hour), Made: 1, Content: notice.Content{URL: "https://shop.example/",
+				Headers: at.Headers, Body: []byte(`{}`)}}
+			if got := w.Restore(t.Context(), []store.Letter{{Notice: n}}); got[0].Err != nil || !got[0].Created {
+				t.Fatal(got[0])
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := start(t, testkit.SharedRedis(t), newSink(10), func(o *Options) {
+				o.SealKeys, o.KeyAge, o.Logger = testkit.ServiceKeys(t, "k"), time.Hour, zap.NewNop()
+			}, sealedRoute(seal.PerRoute))
+			c, seals := w.srv.Client(), w.store.Space().Seals(0)
+			schedule := func(i int) store.Found {
+				t.Helper()
+				if _, err := w.Schedule(t.Context(), store.Request{Key: key(i), Delay: time.Hour,
+					Content: notice.Content{URL: "https://shop.example/", Body: []byte(`{}`)}}); err != nil {
+					t.Fatal(err)
+				}
+				f, err := w.Find(t.Context(), key(i))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return f
+			}
+			lose := func(names ...string) {
+				t.Helper()
+				if n, err := c.HDel(t.Context(), seals, names...).Result(); err != nil || int(n) != len(names) {
+					t.Fatal(n, err)
+				}
+			}
+			of := string(seal.RouteSubject("app1"))
+			if name == "readdress" { // its present text has an older key, which stays
+				schedule(1)
+				lose(of)
+				w.vault.Forget(0)
+			}
+			f := schedule(2)
+			lose(of, seal.DataKeyOf(f.Sealed))
+			write(t, w)
+			w.vault.Forget(0) // as another instance reads the notice
+			f, err := w.Find(t.Context(), key(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if w.Open(t.Context(), &f); f.Sealed != "" || len(f.Headers) != 1 || f.Headers[0].Value != card {
+				t.Errorf("the notice does not open: %+v", f.Notice)
 			}
 		})
 	}

@@ -102,7 +102,7 @@ func TestSealedEntriesHaveNoClearText(t *testing.T) {
 					r.Ack = route.Ack{}
 				}
 				w := start(t, srv, handlers{log: logHandler{lines{logger}}, queue: &queue.Handler{}}, func(o *Options) {
-					o.SealKeys, o.Logger = sealKeys(t, "k"), logger
+					o.SealKeys, o.Logger = testkit.ServiceKeys(t, "k"), logger
 				}, r)
 				planted := store.Request{Key: key(1), Content: notice.Content{Body: []byte(`{"card":"` + card + `"}`)}}
 				if _, err := w.Schedule(t.Context(), planted); err != nil {
@@ -165,7 +165,7 @@ func TestInstanceWithoutTheKeyPushesSealedEntries(t *testing.T) {
 	srv := testkit.SharedRedis(t)
 	r := queueRoute("r", "app1", route.Target{Kind: route.KindList, Key: "todo"}, route.Ack2xx)
 	r.Seal = seal.PerRoute
-	with := start(t, srv, &queue.Handler{}, func(o *Options) { o.SealKeys, o.Instance = sealKeys(t, "k"), "with" }, r)
+	with := start(t, srv, &queue.Handler{}, func(o *Options) { o.SealKeys, o.Instance = testkit.ServiceKeys(t, "k"), "with" }, r)
 	if _, err := with.Schedule(t.Context(), store.Request{Key: key(1), Delay: time.Hour,
 		Content: notice.Content{Body: []byte(card)}}); err != nil {
 		t.Fatal(err)
@@ -198,7 +198,7 @@ func TestTextOfAnEntryOpensInItsPlaceOnly(t *testing.T) {
 	srv := testkit.SharedRedis(t)
 	r := queueRoute("r", "app1", route.Target{Kind: route.KindList, Key: "todo"}, route.Ack2xx)
 	r.Seal = seal.PerID
-	w := start(t, srv, &queue.Handler{}, func(o *Options) { o.SealKeys, o.KeyAge = sealKeys(t, "k"), time.Nanosecond }, r)
+	w := start(t, srv, &queue.Handler{}, func(o *Options) { o.SealKeys, o.KeyAge = testkit.ServiceKeys(t, "k"), time.Nanosecond }, r)
 	if _, err := w.Schedule(t.Context(), store.Request{Key: key(1), Content: notice.Content{Body: []byte(card)}}); err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestForgottenNoticeIsNotPushed(t *testing.T) {
 	r := queueRoute("r", "app1", route.Target{Kind: route.KindList, Key: "todo"}, route.Ack2xx)
 	r.Seal = seal.PerID
 	w := start(t, srv, &queue.Handler{}, func(o *Options) {
-		o.SealKeys, o.KeyAge, o.Logger = sealKeys(t, "k"), time.Nanosecond, zap.NewNop()
+		o.SealKeys, o.KeyAge, o.Logger = testkit.ServiceKeys(t, "k"), time.Nanosecond, zap.NewNop()
 	}, r)
 	for i := range 2 {
 		if _, err := w.Schedule(t.Context(), store.Request{Key: key(i), Delay: time.Hour}); err != nil {

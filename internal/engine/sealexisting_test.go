@@ -36,7 +36,7 @@ func TestExistingNoticesAreSealed(t *testing.T) {
 				return start(t, srv, calls, func(o *Options) {
 					o.Logger, o.Space.Shards = zap.NewNop(), 2
 					if scope != "" {
-						o.SealKeys = sealKeys(t, "k")
+						o.SealKeys = testkit.ServiceKeys(t, "k")
 					}
 				}, r)
 			}

@@ -140,24 +140,13 @@ func (e *Engine) missingSealKeys(ctx context.Context) (names, prefixes []string)
 		return nil, nil
 	}
 
-	lists, err := e.peersSealKeys(ctx)
+	own, others, err := e.runningSealKeys(ctx)
 	if err != nil {
 		return nil, nil
 	}
 
 	// A key of the same name that does not open the notices here does not open them elsewhere.
-	var own []string
-	if e.o.SealKeys != nil {
-		own = e.o.SealKeys.IDs()
-	}
-
-	there := map[string]bool{}
-	for _, id := range slices.Concat(lists...) {
-		if !slices.Contains(own, id) {
-			there[seal.NameOf(id)] = true
-		}
-	}
-
+	there := namesOf(slices.DeleteFunc(others, func(id string) bool { return slices.Contains(own, id) }))
 	lost := map[string]bool{}
 	for prefix, list := range missing {
 		list = slices.DeleteFunc(list, func(name string) bool { return there[name] })
@@ -174,11 +163,32 @@ func (e *Engine) missingSealKeys(ctx context.Context) (names, prefixes []string)
 	return slices.Sorted(maps.Keys(lost)), prefixes
 }
 
-// unopened is the condition that no running instance has a service key that due notices need.
-func (e *Engine) unopened(ctx context.Context) fleet.Condition {
+// runningSealKeys returns the ids of the service keys of this instance, and of all others that are running.
+func (e *Engine) runningSealKeys(ctx context.Context) (own, others []string, err error) {
+	if e.o.SealKeys != nil {
+		own = e.o.SealKeys.IDs()
+	}
+
+	lists, err := e.peersSealKeys(ctx)
+	return own, slices.Concat(lists...), err
+}
+
+// namesOf returns the names of service keys.
+func namesOf(ids []string) map[string]bool {
+	names := map[string]bool{}
+	for _, id := range ids {
+		names[seal.NameOf(id)] = true
+	}
+
+	return names
+}
+
+// unopened returns the conditions that no running instance has a service key: one of keys that due notices need, and one of others.
+func (e *Engine) unopened(ctx context.Context) []fleet.Condition {
 	names, prefixes := e.missingSealKeys(ctx)
+	idle := e.withoutServiceKey(ctx, names)
 	if len(names) == 0 {
-		return fleet.Condition{}
+		return idle
 	}
 
 	wait := "their notices wait"
@@ -186,6 +196,35 @@ func (e *Engine) unopened(ctx context.Context) fleet.Condition {
 		wait = notice.Count(overdue(counts, prefixes), "notice") + " overdue"
 	}
 
-	return fleet.Condition{Urgent: true, Reason: fmt.Sprintf("no running instance has the service key %s of sealed notices under %s: %s, "+
-		"no attempt is used; add the key to NOTIFIER_SEAL_KEYS", strings.Join(names, ", "), strings.Join(prefixes, ", "), wait)}
+	return append(idle, fleet.Condition{Urgent: true, Reason: fmt.Sprintf("no running instance has the service key %s of sealed notices "+
+		"under %s: %s, no attempt is used; add the key to NOTIFIER_SEAL_KEYS", strings.Join(names, ", "), strings.Join(prefixes, ", "), wait)})
+}
+
+// withoutServiceKey returns the condition that keys in Redis are encrypted with service keys that no running instance has, and that no due
+// notice needs now. Entries of lists and streams need them, and notices that are not due yet. reported are the names of other conditions.
+func (e *Engine) withoutServiceKey(ctx context.Context, reported []string) []fleet.Condition {
+	under := e.sealed.count.Load()
+	if under == nil {
+		return nil
+	}
+
+	own, others, err := e.runningSealKeys(ctx)
+	if err != nil {
+		return nil
+	}
+
+	n, there := 0, namesOf(slices.Concat(own, others))
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(*under)) {
+		if !there[name] && !slices.Contains(reported, name) {
+			names, n = append(names, name), n+(*under)[name]
+		}
+	}
+
+	if len(names) == 0 {
+		return nil
+	}
+
+	return []fleet.Condition{{Reason: fmt.Sprintf("no running instance has the service key %s, so %s of sealed notices cannot be decrypted; "+
+		"add the service key to NOTIFIER_SEAL_KEYS", strings.Join(names, ", "), notice.Count(n, "key"))}}
 }

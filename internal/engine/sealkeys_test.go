@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/base64"
 	"slices"
 	"strings"
 	"testing"
@@ -11,8 +10,10 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/callback"
+	"notifier/internal/fleet"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/queue"
 	"notifier/internal/route"
 	"notifier/internal/seal"
 	"notifier/internal/store"
@@ -47,7 +48,7 @@ func TestInstancesAnnounceTheirServiceKeys(t *testing.T) {
 		return func(o *Options) {
 			o.Logger = zap.NewNop()
 			if len(names) > 0 {
-				o.SealKeys = sealKeys(t, names...)
+				o.SealKeys = testkit.ServiceKeys(t, names...)
 			}
 		}
 	}
@@ -65,8 +66,9 @@ func TestInstancesAnnounceTheirServiceKeys(t *testing.T) {
 
 	// Before its first heartbeat an instance reads the keys of the others.
 	o := old.o
-	o.SealKeys = sealKeys(t, "new", "old")
-	if lists, err := New(o).peersSealKeys(t.Context()); err != nil || len(lists) != 1 || !slices.Equal(lists[0], sealKeys(t, "old").IDs()) {
+	o.SealKeys = testkit.ServiceKeys(t, "new", "old")
+	want := testkit.ServiceKeys(t, "old").IDs()
+	if lists, err := New(o).peersSealKeys(t.Context()); err != nil || len(lists) != 1 || !slices.Equal(lists[0], want) {
 		t.Errorf("before the first heartbeat: %q, %v", lists, err)
 	}
 
@@ -94,7 +96,7 @@ func TestRotationOfServiceKeysLosesNothing(t *testing.T) {
 	instance := func(names ...string) *world {
 		t.Helper()
 		return start(t, srv, calls, func(o *Options) {
-			o.Logger, o.SealKeys, o.Instance = zap.NewNop(), sealKeys(t, names...), strings.Join(names, " ")
+			o.Logger, o.SealKeys, o.Instance = zap.NewNop(), testkit.ServiceKeys(t, names...), strings.Join(names, " ")
 		}, r)
 	}
 	n := 0
@@ -172,13 +174,13 @@ func TestMissingServiceKeyIsReported(t *testing.T) {
 		t.Helper()
 		return start(t, srv, calls, func(o *Options) { o.Logger, o.SealKeys = zap.NewNop(), k }, r)
 	}
-	first := instance(sealKeys(t, "old"))
+	first := instance(testkit.ServiceKeys(t, "old"))
 	x := m.planted(key(1))
 	x.Delay = time.Hour
 	if _, err := first.Schedule(t.Context(), x); err != nil {
 		t.Fatal(err)
 	}
-	if got := first.unopened(t.Context()); got.Reason != "" {
+	if got := first.unopened(t.Context()); len(got) > 0 {
 		t.Errorf("with the key: %+v", got)
 	}
 	testkit.Until(t, "the keys are counted", func() bool {
@@ -187,11 +189,7 @@ func TestMissingServiceKeyIsReported(t *testing.T) {
 	})
 	first.stop()
 
-	wrong, err := seal.ParseServiceKeys("old=" + base64.StdEncoding.EncodeToString(make([]byte, seal.KeySize)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	without, liar := instance(sealKeys(t, "new")), instance(wrong)
+	without, liar := instance(testkit.ServiceKeys(t, "new")), instance(testkit.OtherServiceKey(t, "old"))
 	if _, err := without.Fire(t.Context(), key(1)); err != nil {
 		t.Fatal(err)
 	}
@@ -212,13 +210,52 @@ func TestMissingServiceKeyIsReported(t *testing.T) {
 		return err1 == nil && err2 == nil && max(a.SealedWaiting, b.SealedWaiting) == 1 && a.SealKeys["old"] == 2
 	})
 
-	last := instance(sealKeys(t, "new", "old"))
+	last := instance(testkit.ServiceKeys(t, "new", "old"))
 	if f := last.until(t, key(1), notice.Delivered); f.AttemptsMade != 1 {
 		t.Errorf("%d attempts", f.AttemptsMade)
 	}
 	testkit.Until(t, "no instance reports it", func() bool {
-		return without.unopened(t.Context()).Reason == "" && liar.unopened(t.Context()).Reason == ""
+		return len(without.unopened(t.Context()))+len(liar.unopened(t.Context())) == 0
 	})
+}
+
+// No notice is due that needs the key, or the route pushes its entries sealed. Notices of later and consumers need it.
+func TestMissingServiceKeyIsReportedWithoutDueNotices(t *testing.T) {
+	t.Parallel()
+	list := queueRoute("list", "app1", route.Target{Kind: route.KindList, Key: "todo"}, route.Ack2xx)
+	list.Seal = seal.PerRoute
+	for name, r := range map[string]*route.Route{"later": sealedRoute(seal.PerRoute), "list": list} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := testkit.SharedRedis(t)
+			instance := func(names ...string) *world {
+				return start(t, srv, &queue.Handler{}, func(o *Options) {
+					o.Logger, o.SealKeys = zap.NewNop(), testkit.ServiceKeys(t, names...)
+				}, r)
+			}
+			first := instance("old")
+			x := store.Request{Key: key(1), Delay: time.Hour, Content: notice.Content{URL: "https://shop.example/", Body: []byte(card)}}
+			if name == "list" {
+				x.URL, x.Delay = "", time.Millisecond
+			}
+			if _, err := first.Schedule(t.Context(), x); err != nil {
+				t.Fatal(err)
+			}
+			if name == "list" {
+				first.until(t, key(1), notice.Delivered)
+			}
+			first.stop()
+
+			without := instance("new")
+			const want = "no running instance has the service key old, so 2 keys of sealed notices cannot be decrypted; " +
+				"add the service key to NOTIFIER_SEAL_KEYS"
+			testkit.Until(t, "it is reported", func() bool {
+				return slices.Contains(without.Ready(t.Context()).Degraded, fleet.Condition{Reason: want})
+			})
+			instance("new", "old")
+			testkit.Until(t, "no instance reports it", func() bool { return len(without.unopened(t.Context())) == 0 })
+		})
+	}
 }
 
 // One instance a day deletes the keys of subjects without notices; one that fails leaves it to another.
@@ -227,7 +264,7 @@ func TestOneInstanceDeletesUnusedKeys(t *testing.T) {
 	srv := testkit.SharedRedis(t)
 	begin := func() *world {
 		return start(t, srv, newSink(10), func(o *Options) {
-			o.SealKeys, o.SealKeep, o.Logger = sealKeys(t, "k"), 24*time.Hour, zap.NewNop()
+			o.SealKeys, o.SealKeep, o.Logger = testkit.ServiceKeys(t, "k"), 24*time.Hour, zap.NewNop()
 		}, sealedRoute(seal.PerID))
 	}
 	a, b := begin(), begin()

@@ -52,7 +52,7 @@ func newMovedSealed(t *testing.T) *movedSealed {
 func (x *movedSealed) start(t *testing.T, srv *testkit.Redis, scope seal.Scope) *world {
 	t.Helper()
 	return start(t, srv, x.h, func(o *Options) {
-		o.SealKeys, o.KeyAge, o.Logger, o.Space.Shards = sealKeys(t, "k"), forgottenAge, zap.NewNop(), 2
+		o.SealKeys, o.KeyAge, o.Logger, o.Space.Shards = testkit.ServiceKeys(t, "k"), forgottenAge, zap.NewNop(), 2
 	}, sealedRoute(scope))
 }
 
@@ -192,7 +192,7 @@ func TestHeldSealedSequencesMove(t *testing.T) {
 				r := sealedRoute(seal.PerAudience)
 				r.Order = route.OrderSkip
 				return start(t, srv, h, func(o *Options) {
-					o.SealKeys, o.KeyAge, o.Logger, o.Space.Shards = sealKeys(t, "k"), forgottenAge, zap.NewNop(), 2
+					o.SealKeys, o.KeyAge, o.Logger, o.Space.Shards = testkit.ServiceKeys(t, "k"), forgottenAge, zap.NewNop(), 2
 				}, r)
 			}
 			a := begin(testkit.StartRedis(t))

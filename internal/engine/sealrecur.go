@@ -3,13 +3,11 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"go.uber.org/zap"
 
 	"notifier/internal/keys"
-	"notifier/internal/notice"
 	"notifier/internal/recur"
 	"notifier/internal/route"
 	"notifier/internal/store"
@@ -28,9 +26,9 @@ func (r *Recurrences) seal(ctx context.Context, to *route.Route, was *recur.Recu
 		return nil
 	}
 
-	of, fault := to.SealSubject(d.Content.Audience, d.Key)
-	if fault != "" {
-		return fmt.Errorf("%w: audience %s", notice.ErrInvalid, fault)
+	of, err := to.SealSubject(d.Content.Audience, d.Key)
+	if err != nil {
+		return err
 	}
 
 	shard := r.e.store.Space().Shard(d.Key)
@@ -66,6 +64,18 @@ func (r *Recurrences) Open(ctx context.Context, x recur.Recurrence) (opened recu
 
 	x.Content = c
 	return x, time.Time{}
+}
+
+// Forgotten returns when the subject of a recurring notice was forgotten; zero = it was not. It is for callers who may not read the
+// content.
+func (r *Recurrences) Forgotten(ctx context.Context, x *recur.Recurrence) time.Time {
+	if x.Content.Sealed == "" {
+		return time.Time{}
+	}
+
+	ctx, cancel := r.e.bounded(ctx)
+	defer cancel()
+	return vault.ForgottenAt(r.e.vault.CheckForgotten(ctx, r.e.store.Space().Shard(x.Key), x.Content.Sealed))
 }
 
 // withoutKeys continues the definitions whose occurrences were not stored because the shard lacks their data keys. A key of another

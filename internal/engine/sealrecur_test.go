@@ -70,7 +70,7 @@ func (m *merchant) recurring(t *testing.T, srv *testkit.Redis, scope seal.Scope,
 	return start(t, srv, calls, func(o *Options) {
 		o.KeyAge, o.Logger, o.Space.Shards = forgottenAge, zap.NewNop(), 2
 		if o.Instance += strings.Join(names, " "); len(names) > 0 {
-			o.SealKeys = sealKeys(t, names...)
+			o.SealKeys = testkit.ServiceKeys(t, names...)
 		}
 	}, r)
 }
@@ -87,7 +87,7 @@ func TestSealedRecurringNoticeIsNowhereInRedisAndTheLog(t *testing.T) {
 			r := sealedRoute(scope)
 			r.Allow, _ = route.ParseAllow("127.0.0.1")
 			w := start(t, testkit.SharedRedis(t), calls, func(o *Options) {
-				o.SealKeys, o.Logger, o.Space.Shards = sealKeys(t, "k"), zap.New(core), 3
+				o.SealKeys, o.Logger, o.Space.Shards = testkit.ServiceKeys(t, "k"), zap.New(core), 3
 			}, r)
 			d := plantedEvery(m, books)
 			d.Spec.Every, d.Times, d.Paused = time.Second, 2, false
@@ -264,7 +264,7 @@ func TestRecurringNoticeWithoutItsKeyIsPutBack(t *testing.T) {
 	t.Parallel()
 	core, logs := logobserver.New(zap.WarnLevel)
 	w := start(t, testkit.SharedRedis(t), newSink(1000), func(o *Options) {
-		o.SealKeys, o.KeyAge, o.Logger = sealKeys(t, "k"), forgottenAge, zap.New(core)
+		o.SealKeys, o.KeyAge, o.Logger = testkit.ServiceKeys(t, "k"), forgottenAge, zap.New(core)
 	}, sealedRoute(seal.PerAudience))
 	d := secretEvery(books, "m_1")
 	first := w.define(t, d)
@@ -313,7 +313,7 @@ func TestRecurringNoticeTakesItsKeyFromTheHistory(t *testing.T) {
 		h, _ := echo()
 		d := openHistory(t, url)
 		w := start(t, testkit.SharedRedis(t), h, func(o *Options) {
-			o.SealKeys, o.KeyAge, o.Logger = sealKeys(t, "k"), forgottenAge, zap.NewNop()
+			o.SealKeys, o.KeyAge, o.Logger = testkit.ServiceKeys(t, "k"), forgottenAge, zap.NewNop()
 			o.History = History{DB: d, Backlog: 1000}
 		}, sealedRoute(seal.PerAudience))
 		x := secretEvery(books, "m_1")
@@ -343,7 +343,7 @@ func TestRecurringNoticeTakesItsKeyFromTheHistory(t *testing.T) {
 func TestDefinitionIsNotStoredWithoutItsKey(t *testing.T) {
 	t.Parallel()
 	w := start(t, testkit.SharedRedis(t), newSink(10), func(o *Options) {
-		o.SealKeys, o.KeyAge, o.Logger = sealKeys(t, "k"), time.Hour, zap.NewNop()
+		o.SealKeys, o.KeyAge, o.Logger = testkit.ServiceKeys(t, "k"), time.Hour, zap.NewNop()
 	}, sealedRoute(seal.PerRoute))
 	for _, key := range []string{"app1:a:b:other", books} {
 		d := secretEvery(key, "m_1")
@@ -496,7 +496,7 @@ func TestSealedEntryOfARecurringNoticeOpens(t *testing.T) {
 	r := queueRoute("r", "app1", route.Target{Kind: route.KindList, Key: "todo"}, route.AckReport)
 	r.Seal = seal.PerID
 	var h dispatch.Handler = handlers{queue: &queue.Handler{}}
-	w := start(t, srv, h, func(o *Options) { o.SealKeys, o.Logger = sealKeys(t, "k"), zap.NewNop() }, r)
+	w := start(t, srv, h, func(o *Options) { o.SealKeys, o.Logger = testkit.ServiceKeys(t, "k"), zap.NewNop() }, r)
 	d := every(books, time.Hour)
 	d.Content.Body, d.Paused = []byte(`{"card":"`+card+`"}`), true
 	w.define(t, d)

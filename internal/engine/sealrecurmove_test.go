@@ -19,7 +19,7 @@ import (
 func secretTicks(t *testing.T, srv *testkit.Redis, g *got) *world {
 	t.Helper()
 	return start(t, srv, g, func(o *Options) {
-		o.SealKeys, o.KeyAge, o.Logger, o.Space.Shards = sealKeys(t, "k"), forgottenAge, zap.NewNop(), 2
+		o.SealKeys, o.KeyAge, o.Logger, o.Space.Shards = testkit.ServiceKeys(t, "k"), forgottenAge, zap.NewNop(), 2
 	}, sealedRoute(seal.PerAudience))
 }
 

@@ -99,7 +99,7 @@ func startURL(t *testing.T, srv *testkit.Redis, change func(*Options, *route.Rou
 	t.Cleanup(calls.Close)
 	r := urlRoute(seal.PerAudience)
 	return start(t, srv, calls, func(o *Options) {
-		o.SealKeys, o.Logger, o.Space.Shards = sealKeys(t, "k"), zap.NewNop(), 2
+		o.SealKeys, o.Logger, o.Space.Shards = testkit.ServiceKeys(t, "k"), zap.NewNop(), 2
 		if change != nil {
 			change(o, r)
 		}
@@ -152,7 +152,7 @@ func TestSealedQueryIsNowhereInRedisHistoryLogSpansAndMetrics(t *testing.T) {
 			r.OnDead = testRoute("hook", "ops:x")
 			counted := metrics.New(metrics.Options{})
 			w := start(t, srv, calls, func(o *Options) {
-				o.SealKeys, o.Logger, o.Tracer, o.History = sealKeys(t, "k"), zap.New(core), traced.tracer(), History{DB: d, Backlog: 1000}
+				o.SealKeys, o.Logger, o.Tracer, o.History = testkit.ServiceKeys(t, "k"), zap.New(core), traced.tracer(), History{DB: d, Backlog: 1000}
 				o.Metrics = counted
 			}, r, r.OnDead)
 			s := newShop(t, refuse(500), elsewhere, hangUp)
@@ -466,7 +466,7 @@ func TestQueryOfARecurringNoticeIsSealed(t *testing.T) {
 	begin := func(query bool) *world {
 		r := sealedRoute(seal.PerAudience)
 		r.SealURL = query
-		return start(t, srv, h, func(o *Options) { o.SealKeys, o.Logger = sealKeys(t, "k"), zap.NewNop() }, r)
+		return start(t, srv, h, func(o *Options) { o.SealKeys, o.Logger = testkit.ServiceKeys(t, "k"), zap.NewNop() }, r)
 	}
 	url := "https://shop.example/paid?card=" + card
 	d := every(books, time.Hour)

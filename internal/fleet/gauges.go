@@ -77,8 +77,8 @@ type Gauges struct {
 	Unhandled int
 	// SealKeys is the number of keys of sealed notices by the name of their service key; nil = not counted.
 	SealKeys map[string]int
-	// SealedWaiting is the number of overdue notices of routes with sealed notices that no running instance can open; -1 = no route
-	// seals its notices.
+	// SealedWaiting is the number of all overdue notices of routes with due notices that no running instance can open; -1 = no route seals
+	// its notices.
 	SealedWaiting int64
 	// EventsFlowing reports whether expired events arrive and trigger claims. Without them the reconciler claims due
 	// notices.

@@ -189,13 +189,6 @@ func (d *DB) putSeal(ctx context.Context, e executor, name, value string, day in
 	return err
 }
 
-// putMark marks a subject. The table may have a mark of an earlier time, if it was restored from a backup.
-func (d *DB) putMark(ctx context.Context, of seal.Subject, mark string) error {
-	_, err := d.db.ExecContext(ctx, d.marks("INSERT INTO history_seals (name, value, used) VALUES (?, ?, 0) "+
-		"ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE history_seals.value < excluded.value"), vault.Mark(string(of)), mark)
-	return err
-}
-
 // storedSeal is a row of the table.
 type storedSeal struct {
 	value string
@@ -360,51 +353,12 @@ func (d *DB) text() string {
 	return "?::text"
 }
 
-// LiftSubject deletes the mark of a forgotten subject. The marks of its keys stay. It reports whether the subject was marked.
-func (d *DB) LiftSubject(ctx context.Context, of seal.Subject) (marked bool, err error) {
-	if err := d.Begin(ctx); err != nil {
-		return false, err
-	}
-
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-
-	n, err := changed(d.db.ExecContext(ctx, d.marks("DELETE FROM history_seals WHERE name = ?"), vault.Mark(string(of))))
-	return n > 0, d.wrap("lift", err)
-}
-
 // changed returns the number of rows that a statement has changed.
 func changed(res sql.Result, err error) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
 	return res.RowsAffected()
-}
-
-// The names of all marks are between these two.
-var firstMark, lastMark = vault.Mark(""), strings.TrimSuffix(vault.Mark(""), ":") + ";"
-
-// MarksState implements [vault.Marks].
-func (d *DB) MarksState(ctx context.Context) (state string, err error) {
-	if err := d.Begin(ctx); err != nil {
-		return "", err
-	}
-
-	ctx, cancel := context.WithTimeout(ctx, FindTimeout)
-	defer cancel()
-
-	// A later mark has a later time, and one less means that a subject was lifted.
-	var n int64
-	var latest sql.NullString
-	row := d.lookups.QueryRowContext(ctx, d.marks("SELECT count(*), max(value) FROM history_seals WHERE name > ? AND name < ?"),
-		firstMark, lastMark)
-	err = row.Scan(&n, &latest)
-	return strconv.FormatInt(n, 10) + " " + latest.String, d.wrap("keys", err)
-}
-
-// MarkPage implements [vault.Marks].
-func (d *DB) MarkPage(ctx context.Context, after string, n int) ([]vault.Field, error) {
-	return d.sealPage(ctx, "WHERE name > ? AND name < ? ORDER BY name LIMIT ?", max(after, firstMark), lastMark, n)
 }
 
 // SealKeyPage returns up to n fields after a name, in the order of their names.

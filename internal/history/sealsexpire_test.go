@@ -19,6 +19,30 @@ func sealedOn(t *testing.T, d *seal.DataKey, i, days int) store.Entry {
 	return e
 }
 
+// writeAfter writes rows that wait for a transaction with a statement on the same data key. The rows have found the key before.
+func writeAfter(t *testing.T, d *DB, rows []Row, statement string, args ...any) {
+	t.Helper()
+	tx, err := d.db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.ExecContext(t.Context(), statement, args...); err != nil {
+		t.Fatal(err)
+	}
+	written := make(chan error, 1)
+	go func() {
+		_, err := d.Write(t.Context(), rows)
+		written <- err
+	}()
+	testkit.Until(t, "the writer waits", func() bool { return waitsForLock(t, d.o.URL, "UPDATE history_seals%") })
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-written; err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestKeysOfExpiredEntriesAreDeleted(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
@@ -64,25 +88,7 @@ func TestKeyThatIsDeletedDuringAWriteIsStoredAgain(t *testing.T) {
 		s := newSource(key)
 		d := s.keep(open(t, Options{URL: url}))
 		write(t, d, rowsOf(BodiesKeep, sealedOn(t, key, 1, 9)))
-		tx, err := d.db.BeginTx(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := tx.ExecContext(t.Context(), "DELETE FROM history_seals WHERE name = $1", key.ID); err != nil {
-			t.Fatal(err)
-		}
-		written := make(chan error, 1)
-		go func() {
-			_, err := d.Write(t.Context(), rowsOf(BodiesKeep, sealedOn(t, key, 2, 0)))
-			written <- err
-		}()
-		testkit.Until(t, "the writer waits", func() bool { return waitsForLock(t, url, "UPDATE history_seals%") })
-		if err := tx.Commit(); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-written; err != nil {
-			t.Fatal(err)
-		}
+		writeAfter(t, d, rowsOf(BodiesKeep, sealedOn(t, key, 2, 0)), "DELETE FROM history_seals WHERE name = $1", key.ID)
 		if got := keyIn(t, d, key.ID); got != s.values[key.ID] {
 			t.Errorf("the key: %q", got)
 		}
@@ -114,26 +120,8 @@ func TestKeyStaysForTheLaterOfTwoWriters(t *testing.T) {
 		if _, err := d.db.ExecContext(t.Context(), "UPDATE history_seals SET used = 1 WHERE name = $1", key.ID); err != nil {
 			t.Fatal(err)
 		}
-		tx, err := d.db.BeginTx(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		const later = "UPDATE history_seals SET used = $1 WHERE name = $2"
-		if _, err := tx.ExecContext(t.Context(), later, dayNumber(time.Now()), key.ID); err != nil {
-			t.Fatal(err)
-		}
-		written := make(chan error, 1)
-		go func() {
-			_, err := other.Write(t.Context(), rowsOf(BodiesKeep, sealedOn(t, key, 3, 9)))
-			written <- err
-		}()
-		testkit.Until(t, "the writer waits", func() bool { return waitsForLock(t, url, "UPDATE history_seals%") })
-		if err := tx.Commit(); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-written; err != nil {
-			t.Fatal(err)
-		}
+		writeAfter(t, other, rowsOf(BodiesKeep, sealedOn(t, key, 3, 9)), "UPDATE history_seals SET used = $1 WHERE name = $2",
+			dayNumber(time.Now()), key.ID)
 		stays()
 	})
 }

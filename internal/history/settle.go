@@ -29,7 +29,8 @@ type Settled struct {
 // marks it as delivered or cancelled in Redis. Subjects that were forgotten later are forgotten again. With dryRun, Settle
 // only counts. Otherwise the notices' routes must be paused, or the error wraps ErrNotPaused. Settle may be repeated.
 func (d *DB) Settle(ctx context.Context, s *store.Store, dryRun bool) (done Settled, err error) {
-	if done.Forgotten, err = vault.Recall(ctx, s.Wire(), d, dryRun); err != nil {
+	again, err := vault.Recall(ctx, s.Wire(), d, dryRun)
+	if done.Forgotten = again.InRedis + again.InArchive; err != nil {
 		return done, err
 	}
 

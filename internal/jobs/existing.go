@@ -208,11 +208,11 @@ func (s *Sealer) sealing(key string, c *notice.Content, do func(of seal.Subject)
 	}
 
 	of, fault := to.SealSubject(c.Audience, key)
-	if fault == "" && !s.DryRun {
+	if fault == nil && !s.DryRun {
 		err = do(of)
 	}
 
-	if fault != "" || !vault.ForgottenAt(err).IsZero() {
+	if fault != nil || !vault.ForgottenAt(err).IsZero() {
 		s.done.Refused++
 		return false, nil
 	}

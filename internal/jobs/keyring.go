@@ -114,8 +114,8 @@ func (k Keyring) seal(ctx context.Context, shard int, n *notice.Notice) (result 
 		return "", nil
 	}
 
-	of, fault := r.SealSubject(n.Audience, n.Key)
-	if fault != "" {
+	of, err := r.SealSubject(n.Audience, n.Key)
+	if err != nil {
 		return Unfit, nil
 	}
 

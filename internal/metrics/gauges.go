@@ -43,7 +43,7 @@ var (
 	sealKeysDesc = desc("notifier_seal_keys",
 		"Keys of sealed notices by the service key that encrypts them. Every instance counts all, at most once a minute.", "key")
 	sealedDesc = desc("notifier_sealed_waiting",
-		"Overdue notices of routes with sealed notices that need a service key which no running instance has.")
+		"All overdue notices of routes with due notices that need a service key which no running instance has.")
 	pendingDesc = desc("notifier_pending", "Notices scheduled and claimed.", "route")
 	overdueDesc = desc("notifier_overdue", "Notices that are due and not claimed.", "route")
 	dueDesc     = desc("notifier_due", "Notices that become due within a number of seconds, without claimed and parked ones. Every instance "+

@@ -37,7 +37,7 @@ var operations = []string{
 	"outage", "ship", "shed", "endings", "backlog", "deaths", "receivers", "release", "held", "history", "forget", "replay", "redirect",
 	"jobs", "tap", "tapend", "tapcopy", "taplisten", "audit", "auditclients", "auditmerge", "settings", "session", "beginsession",
 	"endlink", "countresend", "link", "keeplink", "countpending", "deadcauses", "free", "define", "tick", "recurin",
-	"recurend", "seal", "sealkey", "sealbring", "sealforget", "sealmark", "sealrecord", "sealrenew", "sealnamed", "sealunused", "rewrap",
+	"recurend", "seal", "sealkey", "sealbring", "sealforget", "sealrecord", "sealrenew", "sealnamed", "sealunused", "rewrap",
 }
 
 // essential are the operations whose error series exist from the start.

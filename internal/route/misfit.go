@@ -25,7 +25,7 @@ func (r *Route) Misfits(c *notice.Content) []Misfit {
 
 	if text := r.lacksAudience(c); text != "" {
 		out = append(out, Misfit{"audience", text})
-	} else if _, text := r.SealSubject(c.Audience, ""); text != "" {
+	} else if text := r.sealMisfit(c.Audience); text != "" {
 		out = append(out, Misfit{"audience", text})
 	}
 
@@ -157,15 +157,23 @@ func (r *Route) urlMisfit(c *notice.Content) string {
 	return ""
 }
 
-// SealSubject returns the subject whose keys seal a notice of the route. text is the fault of the audience: the route seals for each
+// SealSubject returns the subject whose keys seal a notice of the route. The error wraps notice.ErrInvalid: the route seals for each
 // audience, and the notice has none.
-func (r *Route) SealSubject(audience, key string) (of seal.Subject, text string) {
+func (r *Route) SealSubject(audience, key string) (of seal.Subject, err error) {
 	of, ok := r.Seal.Subject(r.Prefix, audience, key)
 	if !ok {
-		text = "is missing; route " + r.Name + " seals the content for each audience"
+		err = fmt.Errorf("%w: audience %s", notice.ErrInvalid, r.sealMisfit(audience))
 	}
 
-	return of, text
+	return of, err
+}
+
+// sealMisfit returns an error text if the route seals for each audience and there is none; empty otherwise.
+func (r *Route) sealMisfit(audience string) string {
+	if _, ok := r.Seal.Subject(r.Prefix, audience, ""); ok {
+		return ""
+	}
+	return "is missing; route " + r.Name + " seals the content for each audience"
 }
 
 // SealsMore reports whether a part of a content is in clear text that the route seals.

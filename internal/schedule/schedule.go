@@ -281,29 +281,9 @@ func (s *Scheduler) one(ctx context.Context, p keys.Partition, req store.Request
 // Many stores notices. It returns one reply per request in the same order, each with its Err.
 // Requests of one key keep their order.
 func (s *Scheduler) Many(ctx context.Context, reqs []store.Request) []store.Reply {
-	out := s.many(ctx, reqs)
-	var again []int
-	for i := range out {
-		if errors.Is(out[i].Err, store.ErrNoDataKey) {
-			again = append(again, i)
-		}
-	}
-
-	if len(again) == 0 {
-		return out
-	}
-
-	rest := make([]store.Request, len(again))
-	for j, i := range again {
-		rest[j] = reqs[i]
-		s.o.Vault.Forget(s.o.Space.Shard(reqs[i].Key)) // Redis has lost the key
-	}
-
-	for j, reply := range s.many(ctx, rest) {
-		out[again[j]] = reply
-	}
-
-	return out
+	return store.SealedAnew(reqs, func(r *store.Request) string { return r.Key },
+		func(key string) { s.o.Vault.Forget(s.o.Space.Shard(key)) },
+		func(some []store.Request) []store.Reply { return s.many(ctx, some) })
 }
 
 // many is Many without the repetition for lost data keys.

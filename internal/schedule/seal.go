@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -30,9 +29,9 @@ func (s *Scheduler) sealed(ctx context.Context, to *route.Route, p keys.Partitio
 		return nil
 	}
 
-	of, fault := to.SealSubject(r.Audience, r.Key)
-	if fault != "" {
-		return fmt.Errorf("%w: audience %s", notice.ErrInvalid, fault)
+	of, err := to.SealSubject(r.Audience, r.Key)
+	if err != nil {
+		return err
 	}
 
 	if r.Clear == nil {

@@ -228,6 +228,8 @@ type amended struct {
 	// record's tail; of a retirement, redrive or purge of many they are the job's id and the ms of the last death that it takes; of
 	// a cancel by a job its id and the record that was read.
 	record, was string
+	// dataKey is the id of the data key of a newly sealed record of readdress.
+	dataKey string
 }
 
 // amendOne changes one notice. The error is wire.ErrMoved if a migration has moved it.
@@ -289,19 +291,30 @@ func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list 
 }
 
 func (s *Store) sendAmend(ctx context.Context, p keys.Partition, op Amendment, list []amended) ([]any, error) {
-	args := []any{s.space.ClaimPrefix(p.Shard), s.space.Wake(), p.Wake(), s.Timers.Mode(p.Prefix), s.Retains(), "", string(op)}
+	args := []any{s.space.ClaimPrefix(p.Shard), s.space.Wake(), p.Wake(), s.Timers.Mode(p.Prefix), s.Retains(), "", ""}
+	operation := string(op)
 	for i := range list {
+		if id := list[i].dataKey; id != "" {
+			operation += " " + id
+		}
+
 		args = append(args, list[i].key, list[i].when, list[i].record, list[i].was)
 	}
 
+	args[6] = operation
 	e := passage{shard: p.Shard, access: accessOpen}
 	if op == reopen { // a report is accepted on both sides
 		e.access = accessAny
 	}
 
-	return s.w.List(amendScript.Op, s.Layout.Call(ctx, amendScript, s.space.Base(p.Shard), func(v *LayoutView) ([]string, []any, error) {
+	cmd := s.Layout.Call(ctx, amendScript, s.space.Base(p.Shard), func(v *LayoutView) ([]string, []any, error) {
 		return s.space.States(p), args, s.Layout.refusal(v, e)
-	}))
+	})
+	if lacksDataKey(cmd.Err()) {
+		return nil, ErrNoDataKey
+	}
+
+	return s.w.List(amendScript.Op, cmd)
 }
 
 // readChange reads the reply of amend.lua for a key.

@@ -127,7 +127,7 @@ func (r *Recurrences) Define(ctx context.Context, prefix, key string, d Define) 
 		r.s.Timers.Mode(prefix), r.s.Retains(), "", key, d.Was.Head, text, occurrence,
 		d.State.Encode(), millisText(d.Next), d.Withdrawn.Encode(), millisText(d.WithdrawnNext), dataKey}}
 	cmd := r.s.Layout.Call(ctx, defineScript, r.s.space.Base(p.Shard), call.prepare(r.s))
-	if redis.HasErrorPrefix(cmd.Err(), "NODATAKEY") {
+	if lacksDataKey(cmd.Err()) {
 		return recur.State{}, ErrNoDataKey
 	}
 

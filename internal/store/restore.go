@@ -16,7 +16,7 @@ import (
 //go:embed lua/restore.lua
 var restoreSource string
 
-var restoreScript = wire.NewScript("restore", WithParts(restoreSource), true).Names("5, #ARGV, 6", "elsewhere").Confirmed()
+var restoreScript = wire.NewScript("restore", WithParts(restoreSource), true).Names("6, #ARGV, 6", "elsewhere").Confirmed()
 
 // ErrTaken is returned if a notice cannot be restored because its key has another notice.
 var ErrTaken = errors.New("the key has another notice")
@@ -29,7 +29,8 @@ type Letter struct {
 
 // Restore writes notices of one partition back to Redis, for example dead letters from a download. It returns one reply
 // for each notice, in the same order. Reply.Created is true if the notice was restored. Otherwise the key usually has a
-// notice already: the reply contains it, with the error [ErrTaken] unless it equals the notice to restore.
+// notice already: the reply contains it, with the error [ErrTaken] unless it equals the notice to restore. With
+// ErrNoDataKey none was restored.
 func (s *Store) Restore(ctx context.Context, p keys.Partition, letters []Letter) ([]Reply, error) {
 	since := s.Sight()
 	if !since.Settled() || s.Layout.isOldShard(p.Shard) {
@@ -120,6 +121,10 @@ func (s *Store) putBack(ctx context.Context, p keys.Partition, b back) ([]Reply,
 		return out, err
 	}
 
+	if lacksDataKey(cmd.Err()) {
+		return nil, ErrNoDataKey
+	}
+
 	v, late := s.w.List(restoreScript.Op, cmd)
 	if late != nil && !errors.Is(late, wire.ErrUnconfirmed) {
 		return nil, late
@@ -150,8 +155,9 @@ func (s *Store) putBack(ctx context.Context, p keys.Partition, b back) ([]Reply,
 
 // restoreArgs returns the arguments of restore.lua.
 func (s *Store) restoreArgs(p keys.Partition, b back) []any {
-	args := make([]any, 0, 4+6*len(b.letters))
-	args = append(args, s.space.ClaimPrefix(p.Shard), s.space.Wake(), p.Wake(), s.Timers.Mode(p.Prefix))
+	args := make([]any, 0, 5+6*len(b.letters))
+	args = append(args, s.space.ClaimPrefix(p.Shard), s.space.Wake(), p.Wake(), s.Timers.Mode(p.Prefix),
+		dataKeys(b.letters, func(l *Letter) *notice.Content { return &l.Content }))
 	for i, l := range b.letters {
 		died, way := "", ""
 		if b.ways != nil {

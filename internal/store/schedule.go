@@ -15,7 +15,6 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/seal"
 	"notifier/internal/wire"
 )
 
@@ -129,7 +128,7 @@ func (s *Store) creating(b *Batch) *wire.Args {
 	}
 
 	a.End()
-	a.Text(dataKeys(b.Requests))
+	a.Text(dataKeys(b.Requests, func(r *Request) *notice.Content { return &r.Content }))
 	for i := range b.Requests {
 		r := &b.Requests[i]
 		a.Text(r.Key)
@@ -141,27 +140,6 @@ func (s *Store) creating(b *Batch) *wire.Args {
 	}
 
 	return a
-}
-
-// dataKeys returns the ids of the data keys of sealed contents, separated by blanks.
-func dataKeys(reqs []Request) string {
-	var ids []string
-	for i := range reqs {
-		if id := dataKeyOf(&reqs[i].Content); id != "" && !slices.Contains(ids, id) {
-			ids = append(ids, id)
-		}
-	}
-
-	return strings.Join(ids, " ")
-}
-
-// dataKeyOf returns the id of the data key of a sealed content; empty if it is not sealed.
-func dataKeyOf(c *notice.Content) string {
-	if c.Sealed == "" {
-		return ""
-	}
-
-	return seal.DataKeyOf(c.Sealed) // a malformed text opens nowhere
 }
 
 // creation is one call of schedule.lua or restore.lua, which create notices. An instance whose routes are configured
@@ -255,7 +233,7 @@ func (s *Store) createTogether(ctx context.Context, v *LayoutView, calls []creat
 // created returns the replies to a call.
 func (s *Store) created(ctx context.Context, reqs []Request, c *creation) ([]Reply, error) {
 	v, err := s.w.List(scheduleScript.Op, c.cmd)
-	if redis.HasErrorPrefix(c.cmd.Err(), "NODATAKEY") {
+	if lacksDataKey(c.cmd.Err()) {
 		return nil, ErrNoDataKey
 	}
 	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2/server"
-
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/testkit"
@@ -42,7 +40,7 @@ func behind(t *testing.T, mode string) (*Store, *testkit.Redis, *lossy) {
 	p.serve(srv.Addr())
 	url := "redis://" + p.addr()
 	if mode == "sentinel" {
-		url = "redis://" + sentinelFor(t, port) + "/0?master_name=m"
+		url = "redis://" + testkit.Sentinel(t, func() string { return port }) + "/0?master_name=m"
 	}
 	c, err := wire.Open(wire.Address{Mode: mode, URL: url})
 	if err != nil {
@@ -57,32 +55,6 @@ func behind(t *testing.T, mode string) (*Store, *testkit.Redis, *lossy) {
 	return s, srv, p
 }
 
-// sentinelFor says of every master that it is on a port.
-func sentinelFor(t *testing.T, port string) string {
-	t.Helper()
-	return sentinelSaying(t, func() string { return port })
-}
-
-func sentinelSaying(t *testing.T, port func() string) string {
-	t.Helper()
-	s, err := server.NewServer("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	err = s.Register("SENTINEL", func(c *server.Peer, _ string, args []string) {
-		if args[0] == "get-master-addr-by-name" {
-			c.WriteStrings([]string{"127.0.0.1", port()})
-		} else {
-			c.WriteLen(0) // no other sentinels
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s.Addr().String()
-}
-
 // Sentinels that ask for no password refuse the one of Redis.
 func TestTheUserInTheURLIsRedissAlsoBehindSentinels(t *testing.T) {
 	srv := testkit.StartRedis(t)
@@ -90,7 +62,7 @@ func TestTheUserInTheURLIsRedissAlsoBehindSentinels(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, port, _ := strings.Cut(srv.Addr(), ":")
-	sentinel := sentinelFor(t, port)
+	sentinel := testkit.Sentinel(t, func() string { return port })
 	for _, url := range []string{
 		"redis://shop:secret@" + sentinel + "/0?master_name=m",
 		"redis://" + sentinel + "/0?master_name=m&username=shop&password=secret",
@@ -114,7 +86,7 @@ func TestAMasterThatSentinelsNameIsTold(t *testing.T) {
 	var now atomic.Pointer[string]
 	at := func(s *testkit.Redis) *string { _, port, _ := strings.Cut(s.Addr(), ":"); return &port }
 	now.Store(at(old))
-	c, err := wire.Open(wire.Address{Mode: "sentinel", URL: "redis://" + sentinelSaying(t,
+	c, err := wire.Open(wire.Address{Mode: "sentinel", URL: "redis://" + testkit.Sentinel(t,
 		func() string { return *now.Load() }) + "/0?master_name=m"})
 	if err != nil {
 		t.Fatal(err)

@@ -27,8 +27,8 @@ type Recurrer interface {
 	List(ctx context.Context, prefix, after string, n int) (list []recur.Recurrence, more bool, err error)
 	Pause(ctx context.Context, key string) (recur.Recurrence, error)
 	Resume(ctx context.Context, key string) (recur.Recurrence, error)
-	// Open returns a recurring notice with its content opened, if it can be. forgotten is when its subject was forgotten; zero = it was not.
-	Open(ctx context.Context, x recur.Recurrence) (opened recur.Recurrence, forgotten time.Time)
+	// Forgotten returns when the subject of a recurring notice was forgotten; zero = it was not.
+	Forgotten(ctx context.Context, x *recur.Recurrence) time.Time
 	// RunNow stores a notice that is due now, besides those for ticks.
 	RunNow(ctx context.Context, key string) (store.Reply, error)
 }
@@ -87,7 +87,10 @@ func (p *Pages) recurrenceRow(ctx context.Context, x *recur.Recurrence, v Visito
 	}
 
 	if x.Content.Sealed != "" {
-		row.Sealed = p.recurrenceSealed(ctx, x, v)
+		row.Sealed = say("sealed")
+		if at := p.o.Recurrences.Forgotten(ctx, x); !at.IsZero() {
+			row.Sealed = say("forgotten on %s", p.stamp(at).UTC)
+		}
 	}
 
 	if x.Last > 0 {
@@ -95,17 +98,6 @@ func (p *Pages) recurrenceRow(ctx context.Context, x *recur.Recurrence, v Visito
 	}
 
 	return row
-}
-
-// recurrenceSealed says that the content of a recurring notice is sealed or, to visitors who may read it, forgotten. It shows no content.
-func (p *Pages) recurrenceSealed(ctx context.Context, x *recur.Recurrence, v Visitor) text {
-	if v.May(auth.Operate) {
-		if _, at := p.o.Recurrences.Open(ctx, *x); !at.IsZero() {
-			return say("forgotten on %s", p.stamp(at).UTC)
-		}
-	}
-
-	return say("sealed")
 }
 
 // errNoRecurrences is the failure of a service without recurring notices.

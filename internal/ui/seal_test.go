@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"notifier/internal/audit"
 	"notifier/internal/auth"
+	"notifier/internal/doctor"
 	"notifier/internal/history"
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -125,6 +127,24 @@ func TestForgottenNoticeSaysSo(t *testing.T) {
 	if _, err := s.engine.ForgetSubject(t.Context(), seal.AudienceSubject("m17"), ""); err != nil {
 		t.Fatal(err)
 	}
-	s.as(ui.Visitor{Role: auth.Operate}).get("/ui/notices/"+key).is(200).says("forgotten on 20", " UTC")
-	s.as(ui.Visitor{Role: auth.Read}).get("/ui/notices/" + key).is(200).says("sealed")
+	for _, role := range []auth.Role{auth.Read, auth.Produce, auth.Operate} {
+		s.as(ui.Visitor{Role: role}).get("/ui/notices/"+key).is(200).says("forgotten on 20", " UTC")
+	}
+	entries, err := s.engine.Audited(t.Context(), audit.Range{}, 10)
+	if i := slices.IndexFunc(entries, func(e audit.Entry) bool { return e.Action == audit.Open }); err != nil || i >= 0 {
+		t.Errorf("opened: %v, %v", entries, err)
+	}
+}
+
+// The page has the same count of keys by service key as notifier doctor.
+func TestDoctorPageCountsKeysByServiceKey(t *testing.T) {
+	s := newSite(t)
+	s.examine = func(context.Context) (*doctor.Report, error) {
+		return &doctor.Report{Findings: []doctor.Finding{{Check: "seal", Severity: doctor.Info,
+			Message: "keys of sealed notices by service key: 2026-05: 7, 2026-11: 12",
+			Remedy:  "to remove a service key, run notifier seal --rewrap first"}}}, nil
+	}
+	s = s.as(ui.Visitor{})
+	s.get("/ui/doctor").is(200).says("keys of sealed notices by service key: 2026-05: 7, 2026-11: 12", "run notifier seal --rewrap first")
+	s.in("zh-CN", "", "/ui/doctor").says("各服务密钥下的已加密通知密钥数：2026-05: 7, 2026-11: 12", "请先运行 notifier seal --rewrap")
 }

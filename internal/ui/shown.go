@@ -82,10 +82,15 @@ func (p *Pages) body(f *store.Found) shownBody {
 	return out
 }
 
-// reveal opens a sealed notice, if the visitor may read it, and reports whether it did.
+// reveal opens a sealed notice, if the visitor may read it, and reports whether it did. Every visitor gets the time of a forget.
 func (p *Pages) reveal(ctx context.Context, v Visitor, f *store.Found) bool {
 	o, ok := p.o.Engine.(api.Opener)
-	if !ok || !v.May(auth.Operate) {
+	if !ok {
+		return false
+	}
+
+	if !v.May(auth.Operate) {
+		o.FindForgotten(ctx, f)
 		return false
 	}
 

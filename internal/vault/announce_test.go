@@ -34,7 +34,7 @@ func wraps(t *testing.T, i instance) map[string]int {
 
 func TestNewKeysAreWrappedWithAServiceKeyOfAllInstances(t *testing.T) {
 	srv := testkit.SharedRedis(t)
-	a := start(t, srv, service(t, "new", "old"), seal.PerID)
+	a := start(t, srv, testkit.ServiceKeys(t, "new", "old"), seal.PerID)
 	core, logs := observer.New(zap.WarnLevel)
 	var peers [][]string
 	var unknown error
@@ -45,12 +45,12 @@ func TestNewKeysAreWrappedWithAServiceKeyOfAllInstances(t *testing.T) {
 		old, new int // stored keys: two for each subject
 		said     int
 	}{
-		{peers: [][]string{service(t, "old").IDs()}, old: 2},
-		{peers: [][]string{service(t, "old", "new").IDs()}, old: 2, new: 2},
-		{peers: [][]string{service(t, "old", "new").IDs(), service(t, "other").IDs()}, old: 2, new: 4, said: 1},
+		{peers: [][]string{testkit.ServiceKeys(t, "old").IDs()}, old: 2},
+		{peers: [][]string{testkit.ServiceKeys(t, "old", "new").IDs()}, old: 2, new: 2},
+		{peers: [][]string{testkit.ServiceKeys(t, "old", "new").IDs(), testkit.ServiceKeys(t, "other").IDs()}, old: 2, new: 4, said: 1},
 		{err: errors.New("unknown"), old: 2, new: 6, said: 1},
-		{peers: [][]string{service(t, "old").IDs()}, old: 4, new: 6, said: 1},
-		{peers: [][]string{service(t, "other").IDs()}, old: 4, new: 8, said: 2},
+		{peers: [][]string{testkit.ServiceKeys(t, "old").IDs()}, old: 4, new: 6, said: 1},
+		{peers: [][]string{testkit.ServiceKeys(t, "other").IDs()}, old: 4, new: 8, said: 2},
 	} {
 		peers, unknown = x.peers, x.err
 		scheduled(t, a, request("shop:order:paid:O"+string(rune('A'+i))))
@@ -63,7 +63,7 @@ func TestNewKeysAreWrappedWithAServiceKeyOfAllInstances(t *testing.T) {
 // The configuration of one instance must not make dead letters of notices that another one can open.
 func TestKeyOfTheSameNameWithAnotherSecretIsMissing(t *testing.T) {
 	srv := testkit.SharedRedis(t)
-	a, b := start(t, srv, service(t, "k"), seal.PerRoute), start(t, srv, liar(t, "k"), seal.PerRoute)
+	a, b := start(t, srv, testkit.ServiceKeys(t, "k"), seal.PerRoute), start(t, srv, testkit.OtherServiceKey(t, "k"), seal.PerRoute)
 	scheduled(t, a, request("shop:order:paid:O1"))
 	f, err := b.store.Find(t.Context(), prefix, "shop:order:paid:O1")
 	if err != nil {

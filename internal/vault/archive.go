@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"notifier/internal/seal"
 )
 
 // Archive has data keys that Redis may have lost.
@@ -82,6 +84,21 @@ func (v *Vault) archived(ctx context.Context, id string) (string, error) {
 
 // Mark returns the field that marks a forgotten subject, or a deleted data key by its id.
 func Mark(name string) string { return forgotten + name }
+
+// ParseMark returns the subject and the time of a mark, and the id of the data key that it marks; "" = it marks the subject.
+func ParseMark(f Field) (of seal.Subject, id string, at time.Time) {
+	at = MarkedAt(f.Value)
+	name := strings.TrimPrefix(f.Name, forgotten)
+	if !seal.IsKeyID(name) {
+		return seal.Subject(name), "", at
+	}
+
+	_, text, _ := strings.Cut(f.Value, " ")
+	return seal.Subject(text), name, at
+}
+
+// Lift returns the field with the time at which the mark of a subject was ended.
+func Lift(of seal.Subject) string { return lifted + string(of) }
 
 // MarkedAt returns the time of such a mark, or of another one that begins with Unix ms.
 func MarkedAt(mark string) time.Time {

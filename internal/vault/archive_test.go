@@ -25,7 +25,7 @@ func (s *shelf) SealKey(_ context.Context, id string) (string, error) {
 
 func TestArchiveOpensWhatRedisHasLost(t *testing.T) {
 	srv := testkit.SharedRedis(t)
-	a := start(t, srv, service(t, "k"), seal.PerRoute)
+	a := start(t, srv, testkit.ServiceKeys(t, "k"), seal.PerRoute)
 	const key = "shop:order:paid:O1"
 	scheduled(t, a, request(key))
 	f, err := a.store.Find(t.Context(), prefix, key)

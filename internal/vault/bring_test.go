@@ -50,7 +50,7 @@ func TestKeysAreTheSameAfterAReshard(t *testing.T) {
 	for _, scope := range []seal.Scope{seal.PerRoute, seal.PerAudience, seal.PerID} {
 		t.Run(string(scope), func(t *testing.T) {
 			srv := testkit.SharedRedis(t)
-			a := startWith(t, srv, service(t, "k"), scope, 2)
+			a := startWith(t, srv, testkit.ServiceKeys(t, "k"), scope, 2)
 			names := keysIn(a)
 			for _, key := range names {
 				scheduled(t, a, request(key))
@@ -162,13 +162,13 @@ func TestKeyOfAnArchiveIsNotBroughtIfAnyShardHasItsMark(t *testing.T) {
 func other(t *testing.T, a instance, scope seal.Scope, shards int) instance {
 	t.Helper()
 	srv := testkit.StartRedis(t)
-	return startIn(t, srv, service(t, "k"), scope, keys.Space{Namespace: a.store.Space().Namespace, Shards: shards})
+	return startIn(t, srv, testkit.ServiceKeys(t, "k"), scope, keys.Space{Namespace: a.store.Space().Namespace, Shards: shards})
 }
 
 func TestCopyBringsKeysAndMarks(t *testing.T) {
 	for _, scope := range []seal.Scope{seal.PerRoute, seal.PerAudience, seal.PerID} {
 		t.Run(string(scope), func(t *testing.T) {
-			a := startWith(t, testkit.SharedRedis(t), service(t, "k"), scope, 3)
+			a := startWith(t, testkit.SharedRedis(t), testkit.ServiceKeys(t, "k"), scope, 3)
 			b := other(t, a, scope, 2)
 			for _, key := range keysIn(a) {
 				scheduled(t, a, request(key))
@@ -258,7 +258,7 @@ func TestCopyKeepsDeletedKeysForgotten(t *testing.T) {
 // The first notice of an id asks its own shard only, however many shards there are.
 func TestNewIDAsksItsShardOnly(t *testing.T) {
 	srv := testkit.StartRedis(t)
-	a := startWith(t, srv, service(t, "k"), seal.PerID, 8)
+	a := startWith(t, srv, testkit.ServiceKeys(t, "k"), seal.PerID, 8)
 	const name = "cmdstat_hmget:calls="
 	reads := func() (n int) {
 		for line := range strings.Lines(srv.Client().Info(t.Context(), "commandstats").Val()) {

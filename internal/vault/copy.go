@@ -56,15 +56,8 @@ func (c *copier) marks(ctx context.Context) error {
 		}
 	}
 
-	list := from.keys
-	for of, at := range from.subjects {
-		if !at.Before(from.ends[of]) { // else a place has lost the lift
-			list = append(list, Field{Mark(string(of)), strconv.FormatInt(at.UnixMilli(), 10)})
-		}
-	}
-
 	missing := newMarking(c.to)
-	if err := missing.addMissing(ctx, list); err != nil {
+	if err := missing.addMissing(ctx, from.valid()); err != nil {
 		return err
 	}
 
@@ -80,6 +73,18 @@ func (c *copier) marks(ctx context.Context) error {
 type marks struct {
 	subjects, ends map[seal.Subject]time.Time
 	keys           []Field // of deleted data keys, some several times
+}
+
+// valid returns the marks of data keys, and those of subjects that were not lifted since.
+func (m marks) valid() []Field {
+	list := m.keys
+	for of, at := range m.subjects {
+		if !at.Before(m.ends[of]) { // else a place has lost the lift
+			list = append(list, Field{Mark(string(of)), strconv.FormatInt(at.UnixMilli(), 10)})
+		}
+	}
+
+	return list
 }
 
 // marked returns the marks of a side.

@@ -4,8 +4,8 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"notifier/internal/notice"
@@ -16,11 +16,8 @@ import (
 var (
 	//go:embed lua/sealkey.lua
 	keySource string
-	//go:embed lua/sealforget.lua
-	forgetSource string
 
-	keyScript    = wire.NewScript("sealkey", keySource, true).Anywhere()
-	forgetScript = wire.NewScript("sealforget", forgetSource, false).Anywhere().Confirmed()
+	keyScript = wire.NewScript("sealkey", keySource, true).Anywhere()
 )
 
 // forgotten begins the names of the fields that mark forgotten subjects, and the deleted data keys of such subjects.
@@ -63,6 +60,11 @@ func (v *Vault) store(ctx context.Context, shard int, of seal.Subject, p pairOf)
 		return "", v.w.Fail(keyScript.Op, err)
 	}
 
+	return storedAs(got)
+}
+
+// storedAs reads the answer of sealkey.lua: the value of the subject's field, or the ms of the mark of a forgotten subject.
+func storedAs(got any) (string, error) {
 	switch x := got.(type) {
 	case string:
 		return x, nil
@@ -87,97 +89,9 @@ type Forgotten struct {
 // all shards. After another error some shards may still have the keys: call again. Each instance may use the keys for [KeyAge]
 // more.
 func (v *Vault) ForgetSubject(ctx context.Context, of seal.Subject) (Forgotten, error) {
-	x := forgetting{w: v.w, of: of}
-	err := x.run(ctx)
+	m := newMarking(v.w)
+	m.lifted, m.subjects[of] = true, time.Time{}
+	err := m.run(ctx)
 	v.forgetAll()
-	return x.done, err
-}
-
-// forgetting deletes the keys of a subject in all places.
-type forgetting struct {
-	w  *wire.Client
-	of seal.Subject
-
-	done        Forgotten // At is also the time of new marks
-	unconfirmed error
-}
-
-func (x *forgetting) run(ctx context.Context) error {
-	if err := x.mark(ctx); err != nil {
-		return err
-	}
-
-	slices.Sort(x.done.IDs)
-	x.done.IDs = slices.Compact(x.done.IDs)
-	places := x.w.Space.Places()
-	// All in each place: an instance may have read a key in one place before, to store it in another.
-	for some := range slices.Chunk(x.done.IDs, scanned) {
-		for place := range places {
-			if err := x.forget(ctx, place, some); err != nil {
-				return err
-			}
-		}
-	}
-
-	return x.unconfirmed
-}
-
-// mark marks the subject in all places, and then finds its data keys, so that no place stores another one.
-func (x *forgetting) mark(ctx context.Context) error {
-	for place := range x.w.Space.Places() {
-		if err := x.forget(ctx, place, nil); err != nil {
-			return err
-		}
-	}
-
-	for place := range x.w.Space.Places() {
-		some, err := dataKeysOf(ctx, x.w, place, x.of)
-		if err != nil {
-			return err
-		}
-
-		x.done.IDs = append(x.done.IDs, some...)
-	}
-
-	return nil
-}
-
-// forget marks the subject in a place, and deletes its present keys and the data keys with these ids.
-func (x *forgetting) forget(ctx context.Context, place int, ids []string) error {
-	at := ""
-	if !x.done.At.IsZero() {
-		at = strconv.FormatInt(x.done.At.UnixMilli(), 10)
-	}
-
-	args := append([]any{string(x.of), at}, wire.Texts(ids)...)
-	got, err := x.w.Parts(ctx, forgetScript, 2, []string{x.w.Space.Seals(place)}, args)
-	if errors.Is(err, wire.ErrUnconfirmed) && len(got) >= 2 {
-		x.unconfirmed, err = err, nil
-	}
-
-	if err != nil {
-		return err
-	}
-
-	ms, _ := got[0].(int64)
-	n, _ := got[1].(int64)
-	x.done.Deleted += int(n)
-	if marked := time.UnixMilli(ms).UTC(); marked.After(x.done.At) {
-		x.done.At = marked
-	}
-
-	return nil
-}
-
-// scanned is how many fields one command reads, and how many data keys one script deletes.
-const scanned = 1000
-
-// dataKeysOf returns the ids of all data keys of a marked subject in a place, deleted ones included.
-func dataKeysOf(ctx context.Context, w *wire.Client, place int, of seal.Subject) (ids []string, err error) {
-	err = fields(ctx, w, place, func(name, value string) {
-		if id, owner, ok := dataKeyOf(name, value); ok && owner == of {
-			ids = append(ids, id)
-		}
-	})
-	return ids, err
+	return Forgotten{At: m.subjects[of], Deleted: m.deleted, IDs: slices.Sorted(maps.Keys(m.keys))}, err
 }

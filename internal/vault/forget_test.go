@@ -82,7 +82,7 @@ func gone(t *testing.T, err error, at time.Time) {
 
 func TestOtherInstanceDropsTheKeysOfAForgottenSubject(t *testing.T) {
 	srv := testkit.SharedRedis(t)
-	a, b := start(t, srv, service(t, "k"), seal.PerAudience), start(t, srv, service(t, "k"), seal.PerAudience)
+	a, b := start(t, srv, testkit.ServiceKeys(t, "k"), seal.PerAudience), start(t, srv, testkit.ServiceKeys(t, "k"), seal.PerAudience)
 	hand := clocked(b)
 	scheduled(t, a, request("shop:order:paid:O1"))
 	f := found(t, b, "shop:order:paid:O1")
@@ -114,7 +114,7 @@ func TestOtherInstanceDropsTheKeysOfAForgottenSubject(t *testing.T) {
 
 func TestFrozenRedisEndsTheUseOfKeys(t *testing.T) {
 	srv := testkit.StartRedis(t)
-	a := start(t, srv, service(t, "k"), seal.PerAudience)
+	a := start(t, srv, testkit.ServiceKeys(t, "k"), seal.PerAudience)
 	hand := clocked(a)
 	scheduled(t, a, request("shop:order:paid:O1"))
 	f := found(t, a, "shop:order:paid:O1")
@@ -139,7 +139,7 @@ func TestFrozenRedisEndsTheUseOfKeys(t *testing.T) {
 // An instance seals with a key that it has in memory: Redis refuses the notice, and then the new key.
 func TestKeyInMemorySealsNothingForAForgottenSubject(t *testing.T) {
 	srv := testkit.SharedRedis(t)
-	a, b := start(t, srv, service(t, "k"), seal.PerAudience), start(t, srv, service(t, "k"), seal.PerAudience)
+	a, b := start(t, srv, testkit.ServiceKeys(t, "k"), seal.PerAudience), start(t, srv, testkit.ServiceKeys(t, "k"), seal.PerAudience)
 	clocked(b) // stands
 	scheduled(t, b, request("shop:order:paid:O1"))
 	at := forget(t, a)
@@ -159,7 +159,7 @@ func TestKeyInMemorySealsNothingForAForgottenSubject(t *testing.T) {
 func TestSchedulingAndForgettingAtOnceLeavesNoReadableNotice(t *testing.T) {
 	for range 20 {
 		srv := testkit.SharedRedis(t)
-		a, b := start(t, srv, service(t, "k"), seal.PerAudience), start(t, srv, service(t, "k"), seal.PerAudience)
+		a, b := start(t, srv, testkit.ServiceKeys(t, "k"), seal.PerAudience), start(t, srv, testkit.ServiceKeys(t, "k"), seal.PerAudience)
 		hand := clocked(b)
 		var wg sync.WaitGroup
 		const n = 8
@@ -201,7 +201,7 @@ func sealsOf(t *testing.T, srv *testkit.Redis, shard int) map[string]string {
 
 func TestLiftedSubjectHasNewKeys(t *testing.T) {
 	srv := testkit.SharedRedis(t)
-	a, b := start(t, srv, service(t, "k"), seal.PerAudience), start(t, srv, service(t, "k"), seal.PerAudience)
+	a, b := start(t, srv, testkit.ServiceKeys(t, "k"), seal.PerAudience), start(t, srv, testkit.ServiceKeys(t, "k"), seal.PerAudience)
 	clocked(b) // its keys stay in memory
 	scheduled(t, b, request("shop:order:paid:O1"))
 	at := forget(t, a)
@@ -274,7 +274,7 @@ func TestRepeatedForgetCompletesInEachShard(t *testing.T) {
 // An instance may read that a subject has no keys, before the subject is forgotten.
 func TestNewKeysOfAForgottenSubjectAreRefused(t *testing.T) {
 	srv := testkit.SharedRedis(t)
-	a := start(t, srv, service(t, "k"), seal.PerAudience)
+	a := start(t, srv, testkit.ServiceKeys(t, "k"), seal.PerAudience)
 	f, err := a.vault.ForgetSubject(t.Context(), merchant) // before its first notice
 	if err != nil || f.Deleted != 0 {
 		t.Fatal(f, err)
@@ -288,7 +288,7 @@ func TestNewKeysOfAForgottenSubjectAreRefused(t *testing.T) {
 // A mark that is malformed still refuses.
 func TestAnyMarkRefuses(t *testing.T) {
 	srv := testkit.SharedRedis(t)
-	a := start(t, srv, service(t, "k"), seal.PerAudience)
+	a := start(t, srv, testkit.ServiceKeys(t, "k"), seal.PerAudience)
 	if err := srv.Client().HSet(t.Context(), a.store.Space().Seals(0), "forgotten:"+string(merchant), "soon").Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -15,20 +15,25 @@ import (
 	"notifier/internal/wire"
 )
 
-//go:embed lua/sealmark.lua
-var markSource string
+//go:embed lua/sealforget.lua
+var forgetSource string
 
-var markScript = wire.NewScript("sealmark", markSource, true).Anywhere().Confirmed()
+var forgetScript = wire.NewScript("sealforget", forgetSource, false).Anywhere().Confirmed()
 
-// marking forgets many subjects and data keys, as of the times of their marks elsewhere. It reads all fields once, however many there
-// are. A subject that was lifted since gets no mark, and its newer keys stay.
+// marking forgets subjects and data keys: a subject now, or many as of the times of their marks elsewhere. It reads all fields once,
+// however many there are.
 type marking struct {
 	w        *wire.Client
-	subjects map[seal.Subject]time.Time
-	keys     map[string]deleted // by the id of the data key
+	subjects map[seal.Subject]time.Time // zero = now
+	keys     map[string]deleted         // by the id of the data key
+	lifted   bool                       // subjects that were lifted since are marked too; else they get no mark, and their newer keys stay
 
+	deleted     int // data keys, each counted in every place
 	unconfirmed error
 }
+
+// scanned is how many fields one command reads.
+const scanned = 1000
 
 // deleted is the mark of a deleted data key.
 type deleted struct {
@@ -41,13 +46,11 @@ func newMarking(w *wire.Client) *marking {
 }
 
 // add adds the mark of a subject or of a data key.
-func (m *marking) add(mark Field) {
-	name := strings.TrimPrefix(mark.Name, forgotten)
-	if at := MarkedAt(mark.Value); seal.IsKeyID(name) {
-		_, of, _ := strings.Cut(mark.Value, " ")
-		m.keys[name] = deleted{seal.Subject(of), at}
+func (m *marking) add(f Field) {
+	if of, id, at := ParseMark(f); id != "" {
+		m.keys[id] = deleted{of, at}
 	} else {
-		m.subjects[seal.Subject(name)] = at
+		m.subjects[of] = at
 	}
 }
 
@@ -125,49 +128,92 @@ func (m *marking) run(ctx context.Context) error {
 		return nil
 	}
 
-	var args []any
+	var list []mark
 	for of, at := range m.subjects {
-		args = append(args, string(of), at.UnixMilli(), "")
+		list = append(list, mark{of: of, at: at})
 	}
 
 	// The subjects first, so that no place stores another key of them.
-	if err := m.write(ctx, args); err != nil {
+	if err := m.write(ctx, list); err != nil {
 		return err
 	}
 	if err := m.find(ctx); err != nil {
 		return err
 	}
 
-	args = nil
+	list = nil
 	for id, x := range m.keys {
-		args = append(args, string(x.of), x.at.UnixMilli(), id)
+		list = append(list, mark{x.of, x.at, id})
 	}
 
-	if err := m.write(ctx, args); err != nil {
+	if err := m.write(ctx, list); err != nil {
 		return err
 	}
 
 	return m.unconfirmed
 }
 
-// write sets marks in all places, in each one all of them: an instance may have read a key in one place before, to store it in another.
-func (m *marking) write(ctx context.Context, args []any) error {
-	for some := range slices.Chunk(args, 3*keysAtOnce) {
-		for place := range m.w.Space.Places() {
-			since, err := m.w.Run(ctx, markScript, []string{m.w.Space.Seals(place)}, some)
-			if errors.Is(err, wire.ErrUnconfirmed) {
-				m.unconfirmed, err = err, nil
-			}
+// mark is the mark of a subject or, with an id, of a data key.
+type mark struct {
+	of seal.Subject
+	at time.Time // zero = now
+	id string
+}
 
-			if err != nil {
+// write sets marks in all places, in each one all of them: an instance may have read a key in one place before, to store it in another.
+func (m *marking) write(ctx context.Context, list []mark) error {
+	for some := range slices.Chunk(list, keysAtOnce) {
+		for place := range m.w.Space.Places() {
+			if err := m.writeTo(ctx, place, some); err != nil {
 				return err
 			}
+		}
+	}
 
-			for _, x := range since {
-				if of, ok := x.(string); ok { // its newer keys stay
-					delete(m.subjects, seal.Subject(of))
-				}
-			}
+	return nil
+}
+
+// writeTo sets some marks in a place. A mark of now gets the time of the first place, and the latest of a place that has an earlier mark or
+// a later lift.
+func (m *marking) writeTo(ctx context.Context, place int, list []mark) error {
+	mode := "again"
+	if m.lifted {
+		mode = ""
+	}
+
+	args := make([]any, 1, 1+3*len(list))
+	args[0] = mode
+	for _, x := range list {
+		at := ""
+		if !x.at.IsZero() {
+			at = strconv.FormatInt(x.at.UnixMilli(), 10)
+		}
+
+		args = append(args, string(x.of), at, x.id)
+	}
+
+	got, err := m.w.Parts(ctx, forgetScript, 1+len(list), []string{m.w.Space.Seals(place)}, args)
+	if errors.Is(err, wire.ErrUnconfirmed) && len(got) == 1+len(list) {
+		m.unconfirmed, err = err, nil
+	}
+
+	if err != nil {
+		return err
+	}
+
+	n, _ := got[0].(int64)
+	m.deleted += int(n)
+	for i, x := range list {
+		if x.id != "" {
+			continue
+		}
+
+		switch ms, _ := got[1+i].(int64); {
+		case ms < 0:
+			delete(m.subjects, x.of) // it was lifted since, and its newer keys stay
+		case m.lifted:
+			list[i].at = later(x.at, time.UnixMilli(ms).UTC())
+			m.subjects[x.of] = list[i].at
 		}
 	}
 

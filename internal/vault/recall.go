@@ -11,6 +11,9 @@ import (
 
 // Marks are an archive's marks of forgotten subjects and their data keys.
 type Marks interface {
+	// TakeMarks forgets the subjects and data keys of marks that the archive lacks, but no subject that was lifted since, and returns the
+	// number of subjects. With dryRun it only counts.
+	TakeMarks(ctx context.Context, list []Field, dryRun bool) (subjects int, err error)
 	// MarksState returns a text that differs whenever a mark was added or removed.
 	MarksState(ctx context.Context) (string, error)
 	// MarkPage returns up to n marks after a name, in the order of their names.
@@ -22,44 +25,65 @@ type Marks interface {
 const recalled = "recalled"
 
 // Recall is [Recall] on the Redis of the Vault.
-func (v *Vault) Recall(ctx context.Context, m Marks) (int, error) {
-	n, err := Recall(ctx, v.w, m, false)
-	if n > 0 {
+func (v *Vault) Recall(ctx context.Context, m Marks) (Recalled, error) {
+	done, err := Recall(ctx, v.w, m, false)
+	if done.InRedis+done.InArchive > 0 {
 		v.forgetAll()
 	}
 
-	return n, err
+	return done, err
 }
 
-// Recall forgets again all subjects that an archive has as forgotten and Redis has not, as after a restored backup. The data keys of
-// subjects that were lifted since are deleted too. It returns the number of such subjects. With dryRun it only counts them. While neither
-// the archive's marks nor the places change, only the first call reads the marks. It may be repeated after an error.
-func Recall(ctx context.Context, w *wire.Client, m Marks, dryRun bool) (subjects int, err error) {
+// Recalled is the number of subjects that were forgotten again on each side.
+type Recalled struct{ InRedis, InArchive int }
+
+// Recall forgets again all subjects that an archive has as forgotten and Redis has not, or Redis has and the archive has not, as after a
+// restored backup of either. The data keys of subjects that were lifted since are deleted too. With dryRun it only counts the subjects.
+// While neither the archive's marks nor the places change, only the first call reads the marks. It may be repeated after an error.
+func Recall(ctx context.Context, w *wire.Client, m Marks, dryRun bool) (done Recalled, err error) {
 	state, err := m.MarksState(ctx)
 	if err != nil {
-		return 0, err
+		return done, err
 	}
 	if is, err := hasState(ctx, w, state); err != nil || is {
-		return 0, err
+		return done, err
+	}
+
+	there, err := marked(ctx, w)
+	if err != nil {
+		return done, err
+	}
+	if done.InArchive, err = m.TakeMarks(ctx, there.valid(), dryRun); err != nil {
+		return done, err
 	}
 
 	lost, err := lostMarks(ctx, w, m)
 	if err != nil {
-		return 0, err
+		return done, err
 	}
-	if subjects = lost.count(); dryRun {
-		return subjects, nil
+
+	n := lost.count()
+	if dryRun {
+		done.InRedis = n
+		return done, nil
 	}
 
 	err = lost.run(ctx)
-	if errors.Is(err, wire.ErrUnconfirmed) { // the next call makes sure
-		return subjects, err
-	}
-	if err != nil {
-		return 0, err
+	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
+		return done, err
 	}
 
-	return subjects, setState(ctx, w, state)
+	if done.InRedis = n; err != nil { // the next call makes sure
+		return done, err
+	}
+
+	if done.InArchive > 0 {
+		if state, err = m.MarksState(ctx); err != nil {
+			return done, err
+		}
+	}
+
+	return done, setState(ctx, w, state)
 }
 
 // hasState reports whether all places have a state of the archive's marks.

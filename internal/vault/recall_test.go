@@ -40,6 +40,20 @@ func (r *records) MarkPage(_ context.Context, after string, n int) (page []vault
 	return page, r.err
 }
 
+func (r *records) TakeMarks(_ context.Context, list []vault.Field, dryRun bool) (int, error) {
+	subjects := map[seal.Subject]bool{}
+	for _, f := range list {
+		if r.marks[f.Name] == "" {
+			of, _, _ := vault.ParseMark(f)
+			subjects[of] = true
+			if !dryRun {
+				r.marks[f.Name] = f.Value
+			}
+		}
+	}
+	return len(subjects), r.err
+}
+
 // add records that the test's subject was forgotten, as the history does.
 func (r *records) add(f vault.Forgotten) {
 	ms := strconv.FormatInt(f.At.UnixMilli(), 10)
@@ -78,8 +92,8 @@ func backup(t *testing.T, srv *testkit.Redis, a instance) (restore func()) {
 
 func recall(t *testing.T, a instance, r *records, want int) {
 	t.Helper()
-	if n, err := a.vault.Recall(t.Context(), r); err != nil || n != want {
-		t.Fatalf("forgot %d subjects again, %v; want %d", n, err, want)
+	if got, err := a.vault.Recall(t.Context(), r); err != nil || got.InRedis != want || got.InArchive != 0 {
+		t.Fatalf("forgot %+v subjects again, %v; want %d in Redis", got, err, want)
 	}
 }
 
@@ -113,8 +127,8 @@ func TestRestoredKeysOfForgottenSubjectsAreDeletedAgain(t *testing.T) {
 		}
 	}
 
-	if n, err := vault.Recall(t.Context(), a.store.Wire(), r, true); err != nil || n != 1 {
-		t.Errorf("a dry run counts %d, %v", n, err)
+	if got, err := vault.Recall(t.Context(), a.store.Wire(), r, true); err != nil || got != (vault.Recalled{InRedis: 1}) {
+		t.Errorf("a dry run counts %+v, %v", got, err)
 	}
 	if err := opens(t.Context(), a, found(t, a, list[0])); err != nil {
 		t.Error("after a dry run:", err)
@@ -130,6 +144,46 @@ func TestRestoredKeysOfForgottenSubjectsAreDeletedAgain(t *testing.T) {
 	recall(t, a, r, 0)
 	if r.pages > 0 {
 		t.Errorf("%d pages read, although nothing has changed", r.pages)
+	}
+}
+
+// An archive that was restored from a backup lacks the marks of Redis. A forget that has not reached the archive is one of these.
+func TestArchiveTakesTheMarksOfRedis(t *testing.T) {
+	srv := testkit.SharedRedis(t)
+	a := startSharded(t, srv, 3)
+	for _, key := range keysIn(a) {
+		scheduled(t, a, request(key))
+	}
+	r := &records{marks: map[string]string{}}
+	recall(t, a, r, 0)
+	took := func(want vault.Recalled, dryRun bool) {
+		t.Helper()
+		if got, err := vault.Recall(t.Context(), a.store.Wire(), r, dryRun); err != nil || got != want {
+			t.Fatalf("forgot %+v subjects again, %v; want %+v", got, err, want)
+		}
+	}
+	f, err := a.vault.ForgetSubject(t.Context(), merchant)
+	if err != nil || len(f.IDs) != 1 {
+		t.Fatal(f, err)
+	}
+	took(vault.Recalled{InArchive: 1}, true)
+	took(vault.Recalled{InArchive: 1}, false)
+	want := &records{marks: map[string]string{}}
+	if want.add(f); !maps.Equal(r.marks, want.marks) {
+		t.Errorf("the archive has %q, want %q", r.marks, want.marks)
+	}
+	r.pages = 0
+	if recall(t, a, r, 0); r.pages > 0 {
+		t.Errorf("%d pages read, although nothing has changed", r.pages)
+	}
+
+	// After a lift, the archive gets the marks of the data keys only.
+	lifts(t, a)
+	clear(r.marks)
+	took(vault.Recalled{InArchive: 1}, false)
+	want.lift()
+	if !maps.Equal(r.marks, want.marks) {
+		t.Errorf("after a lift the archive has %q, want %q", r.marks, want.marks)
 	}
 }
 
@@ -214,7 +268,7 @@ func TestRecallNamesAnArchiveThatDoesNotAnswer(t *testing.T) {
 	srv := testkit.SharedRedis(t)
 	a := startSharded(t, srv, 1)
 	r := &records{marks: map[string]string{}, err: errors.New("down")}
-	if n, err := a.vault.Recall(t.Context(), r); n != 0 || !errors.Is(err, r.err) {
-		t.Error(n, err)
+	if got, err := a.vault.Recall(t.Context(), r); got != (vault.Recalled{}) || !errors.Is(err, r.err) {
+		t.Error(got, err)
 	}
 }

@@ -59,7 +59,7 @@ func TestDataKeysAreRenewed(t *testing.T) {
 	for _, scope := range []seal.Scope{seal.PerRoute, seal.PerAudience} {
 		t.Run(string(scope), func(t *testing.T) {
 			srv := testkit.SharedRedis(t)
-			a, b := startWith(t, srv, service(t, "k"), scope, 2), startWith(t, srv, service(t, "k"), scope, 2)
+			a, b := startWith(t, srv, testkit.ServiceKeys(t, "k"), scope, 2), startWith(t, srv, testkit.ServiceKeys(t, "k"), scope, 2)
 			clocked(b) // keeps its keys in memory
 			of, _ := scope.Subject(prefix, "m_1", "")
 			names := keysIn(a)
@@ -139,9 +139,38 @@ func TestForgottenSubjectGetsNoNewKey(t *testing.T) {
 	}
 }
 
+// Between the two steps of a renewal, a forget may mark the subject or the new key, or another instance may renew the key.
+func TestRenewalIsRefusedIfItsKeysHaveChanged(t *testing.T) {
+	srv := testkit.SharedRedis(t)
+	a := startSharded(t, srv, 1)
+	scheduled(t, a, request("shop:order:paid:O1"))
+	value, id := sealsOf(t, srv, 0)[string(merchant)], seal.NewDataKey().ID
+	for _, name := range []string{vault.Mark(string(merchant)), vault.Mark(id), ""} {
+		read := value
+		if name == "" {
+			read = strings.Replace(value, " ", "x ", 1)
+		} else {
+			setField(t, srv, a, name, "1")
+		}
+		done, err := vault.RenewIn(t.Context(), a.vault, 0, merchant, read, id)
+		if seals := sealsOf(t, srv, 0); err != nil || done || seals[string(merchant)] != value || seals[id] != "" {
+			t.Errorf("with the field %q: %t, %v", name, done, err)
+		}
+		if name != "" {
+			if err := srv.Client().HDel(t.Context(), a.store.Space().Seals(0), name).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	done, err := vault.RenewIn(t.Context(), a.vault, 0, merchant, value, id)
+	if seals := sealsOf(t, srv, 0); err != nil || !done || !strings.HasPrefix(seals[string(merchant)], id+" ") || seals[id] == "" {
+		t.Errorf("with the keys that were read: %t, %v", done, err)
+	}
+}
+
 func TestKeysOfIDsAreNotRenewed(t *testing.T) {
 	srv := testkit.SharedRedis(t)
-	a := startWith(t, srv, service(t, "k"), seal.PerID, 2)
+	a := startWith(t, srv, testkit.ServiceKeys(t, "k"), seal.PerID, 2)
 	scheduled(t, a, request(orderKey(1)))
 	renewing(t, a)
 	if n := inUse(t, srv, a, 0); n != 0 {

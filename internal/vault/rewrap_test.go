@@ -22,7 +22,7 @@ func orderKey(n int) string { return fmt.Sprintf("shop:order:paid:O%d", n) }
 // filled returns an instance with the key "old" that has scheduled a notice of each subject.
 func filled(t *testing.T, srv *testkit.Redis) instance {
 	t.Helper()
-	i := start(t, srv, service(t, "old"), seal.PerID)
+	i := start(t, srv, testkit.ServiceKeys(t, "old"), seal.PerID)
 	i.vault.KeyAge = time.Hour // its keys stay in memory, however slow the machine is
 	for n := range subjects {
 		scheduled(t, i, request(orderKey(n)))
@@ -33,7 +33,7 @@ func filled(t *testing.T, srv *testkit.Redis) instance {
 // rewrapper returns a Rewrapper from "old" to "new".
 func rewrapper(t *testing.T, i instance) *vault.Rewrapper {
 	t.Helper()
-	return &vault.Rewrapper{Keys: service(t, "new", "old"), Wire: i.store.Wire()}
+	return &vault.Rewrapper{Keys: testkit.ServiceKeys(t, "new", "old"), Wire: i.store.Wire()}
 }
 
 func rewrap(t *testing.T, r *vault.Rewrapper) vault.Rewrapped {
@@ -90,7 +90,7 @@ func TestRewrappedKeysNeedOnlyTheNewServiceKey(t *testing.T) {
 		t.Errorf("again: %+v", done)
 	}
 	opensAll(t, old, subjects) // it has all keys in memory
-	opensAll(t, start(t, srv, service(t, "new"), seal.PerID), subjects)
+	opensAll(t, start(t, srv, testkit.ServiceKeys(t, "new"), seal.PerID), subjects)
 }
 
 // Each write is one step of Redis, so a kill ends between two writes.
@@ -110,11 +110,11 @@ func TestRewrapContinuesAfterAKill(t *testing.T) {
 	if !errors.Is(err, errKilled) || by["new"] == 0 || by["old"] == 0 || done.Rewrapped != by["new"] {
 		t.Fatalf("%+v, %v, %v", done, by, err)
 	}
-	opensAll(t, start(t, srv, service(t, "old", "new"), seal.PerID), subjects)
+	opensAll(t, start(t, srv, testkit.ServiceKeys(t, "old", "new"), seal.PerID), subjects)
 	if done := rewrap(t, rewrapper(t, old)); done.Rewrapped != by["old"] {
 		t.Errorf("%d, want %d", done.Rewrapped, by["old"])
 	}
-	opensAll(t, start(t, srv, service(t, "new"), seal.PerID), subjects)
+	opensAll(t, start(t, srv, testkit.ServiceKeys(t, "new"), seal.PerID), subjects)
 }
 
 func TestTwoRewrapsAtOnceWrapEachKeyOnce(t *testing.T) {
@@ -130,7 +130,7 @@ func TestTwoRewrapsAtOnceWrapEachKeyOnce(t *testing.T) {
 	if done := rewrap(t, first); done.Rewrapped != 0 || inner.Rewrapped != 2*subjects {
 		t.Errorf("%+v, %+v", done, inner)
 	}
-	opensAll(t, start(t, srv, service(t, "new"), seal.PerID), subjects)
+	opensAll(t, start(t, srv, testkit.ServiceKeys(t, "new"), seal.PerID), subjects)
 }
 
 func TestRewrapFindsKeysThatAreStoredMeanwhile(t *testing.T) {
@@ -147,13 +147,13 @@ func TestRewrapFindsKeysThatAreStoredMeanwhile(t *testing.T) {
 	if done := rewrap(t, r); done.Rewrapped != 2*(subjects+3) || len(done.Under) != 1 {
 		t.Errorf("%+v", done)
 	}
-	opensAll(t, start(t, srv, service(t, "new"), seal.PerID), subjects+3)
+	opensAll(t, start(t, srv, testkit.ServiceKeys(t, "new"), seal.PerID), subjects+3)
 }
 
 // A key that was deleted must not come back, and a newer one must not be replaced.
 func TestRewrapLeavesChangedKeys(t *testing.T) {
 	srv := testkit.SharedRedis(t)
-	old := start(t, srv, service(t, "old"), seal.PerID)
+	old := start(t, srv, testkit.ServiceKeys(t, "old"), seal.PerID)
 	for n := range 3 {
 		scheduled(t, old, request(orderKey(n)))
 	}
@@ -178,10 +178,10 @@ func TestRewrapLeavesChangedKeys(t *testing.T) {
 
 func TestRewrapCountsKeysThatItCannotOpen(t *testing.T) {
 	srv := testkit.SharedRedis(t)
-	scheduled(t, start(t, srv, service(t, "older"), seal.PerID), request(orderKey(0)))
-	old := start(t, srv, service(t, "old"), seal.PerID)
+	scheduled(t, start(t, srv, testkit.ServiceKeys(t, "older"), seal.PerID), request(orderKey(0)))
+	old := start(t, srv, testkit.ServiceKeys(t, "old"), seal.PerID)
 	scheduled(t, old, request(orderKey(1)))
-	scheduled(t, start(t, srv, liar(t, "old"), seal.PerID), request(orderKey(2)))
+	scheduled(t, start(t, srv, testkit.OtherServiceKey(t, "old"), seal.PerID), request(orderKey(2)))
 	done := rewrap(t, rewrapper(t, old))
 	if done.Rewrapped != 2 || done.Unreadable != 2 || !maps.Equal(map[string]int(done.Under), map[string]int{"new": 2, "old": 2, "older": 2}) {
 		t.Errorf("%+v", done)

@@ -59,7 +59,7 @@ func TestUnusedKeysAreDeleted(t *testing.T) {
 	for _, atOnce := range []int{0, 3} {
 		t.Run(fmt.Sprint(atOnce), func(t *testing.T) {
 			srv := testkit.SharedRedis(t)
-			a := startWith(t, srv, service(t, "k"), seal.PerID, 2)
+			a := startWith(t, srv, testkit.ServiceKeys(t, "k"), seal.PerID, 2)
 			c := cleaner(a)
 			c.AtOnce = atOnce
 			const n = 20
@@ -105,7 +105,7 @@ func TestUnusedKeysAreDeleted(t *testing.T) {
 // A key that seals a text again, at any moment of a Clean, is not deleted.
 func TestKeyThatIsUsedAgainStays(t *testing.T) {
 	srv := testkit.SharedRedis(t)
-	a := start(t, srv, service(t, "k"), seal.PerAudience)
+	a := start(t, srv, testkit.ServiceKeys(t, "k"), seal.PerAudience)
 	scheduled(t, a, request("shop:order:paid:O1"))
 	id, _, _ := strings.Cut(sealsOf(t, srv, 0)[string(merchant)], " ")
 	remove(t, srv, a, "shop:order:paid:O1")
@@ -135,7 +135,7 @@ func TestKeyThatIsUsedAgainStays(t *testing.T) {
 // Texts of outboxes and of a batch that moves name keys too.
 func TestKeysOfOutboxesStay(t *testing.T) {
 	srv := testkit.SharedRedis(t)
-	a := startWith(t, srv, service(t, "k"), seal.PerID, 1)
+	a := startWith(t, srv, testkit.ServiceKeys(t, "k"), seal.PerID, 1)
 	space := a.store.Space()
 	c := srv.Client()
 	for i := range 3 {
@@ -168,7 +168,7 @@ func TestKeysOfOutboxesStay(t *testing.T) {
 // A shard that a reshard has made takes the keys of its notices from an old place before they are deleted there.
 func TestKeysOfMovedNoticesStay(t *testing.T) {
 	srv := testkit.SharedRedis(t)
-	a := startWith(t, srv, service(t, "k"), seal.PerAudience, 1)
+	a := startWith(t, srv, testkit.ServiceKeys(t, "k"), seal.PerAudience, 1)
 	scheduled(t, a, request("shop:order:paid:O1"))
 	f := found(t, a, "shop:order:paid:O1")
 	reshard(t, a, 2)

@@ -1,7 +1,6 @@
 package vault_test
 
 import (
-	"encoding/base64"
 	"errors"
 	"strings"
 	"testing"
@@ -23,30 +22,6 @@ const (
 	card   = "4111111111111111"
 )
 
-// service returns service keys with these names.
-func service(t *testing.T, names ...string) *seal.ServiceKeys {
-	t.Helper()
-	var parts []string
-	for _, name := range names {
-		parts = append(parts, name+"="+base64.StdEncoding.EncodeToString([]byte(strings.Repeat(name+"*", seal.KeySize)[:seal.KeySize])))
-	}
-	k, err := seal.ParseServiceKeys(strings.Join(parts, ","))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
-
-// liar returns a service key with that name and another secret than that of service.
-func liar(t *testing.T, name string) *seal.ServiceKeys {
-	t.Helper()
-	k, err := seal.ParseServiceKeys(name + "=" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("?", seal.KeySize))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
-
 // instance is one process on a Redis.
 type instance struct {
 	store *store.Store
@@ -61,7 +36,7 @@ func start(t *testing.T, srv *testkit.Redis, k *seal.ServiceKeys, scope seal.Sco
 
 func startSharded(t *testing.T, srv *testkit.Redis, shards int) instance {
 	t.Helper()
-	return startWith(t, srv, service(t, "k"), seal.PerAudience, shards)
+	return startWith(t, srv, testkit.ServiceKeys(t, "k"), seal.PerAudience, shards)
 }
 
 func startWith(t *testing.T, srv *testkit.Redis, k *seal.ServiceKeys, scope seal.Scope, shards int) instance {
@@ -71,12 +46,18 @@ func startWith(t *testing.T, srv *testkit.Redis, k *seal.ServiceKeys, scope seal
 
 func startIn(t *testing.T, srv *testkit.Redis, k *seal.ServiceKeys, scope seal.Scope, space keys.Space) instance {
 	t.Helper()
-	c, err := wire.Open(wire.Address{URL: srv.URL()})
+	return startAt(t, wire.Address{URL: srv.URL()}, k, scope, space)
+}
+
+func startAt(t *testing.T, at wire.Address, k *seal.ServiceKeys, scope seal.Scope, space keys.Space) instance {
+	t.Helper()
+	c, err := wire.Open(at)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	s := store.New(store.Options{Client: c.Commander, Space: space, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000})
+	s := store.New(store.Options{Client: c.Commander, Cluster: at.Mode == "cluster", Space: space, Prefixes: []string{prefix},
+		Retention: time.Hour, Retain: 1000})
 	if err := s.Wire().Detect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +89,7 @@ func scheduled(t *testing.T, i instance, r store.Request) store.Reply {
 func TestSealedNoticeOpensAtEachInstanceWithTheKey(t *testing.T) {
 	for _, scope := range []seal.Scope{seal.PerRoute, seal.PerAudience, seal.PerID} {
 		srv := testkit.SharedRedis(t)
-		a, b := start(t, srv, service(t, "2026-11"), scope), start(t, srv, service(t, "2027-01", "2026-11"), scope)
+		a, b := start(t, srv, testkit.ServiceKeys(t, "2026-11"), scope), start(t, srv, testkit.ServiceKeys(t, "2027-01", "2026-11"), scope)
 		without := start(t, srv, nil, "")
 		const key = "shop:order:paid:O1"
 		if r := scheduled(t, a, request(key)); !r.Created {
@@ -141,7 +122,7 @@ func TestSealedNoticeOpensAtEachInstanceWithTheKey(t *testing.T) {
 
 func TestLostDataKeyIsStoredAgainBeforeANoticeIs(t *testing.T) {
 	srv := testkit.SharedRedis(t)
-	a := start(t, srv, service(t, "k"), seal.PerRoute)
+	a := start(t, srv, testkit.ServiceKeys(t, "k"), seal.PerRoute)
 	scheduled(t, a, request("shop:order:paid:O1"))
 	if err := a.store.Wire().Redis.Del(t.Context(), a.store.Space().Seals(0)).Err(); err != nil {
 		t.Fatal(err)
@@ -158,7 +139,7 @@ func TestLostDataKeyIsStoredAgainBeforeANoticeIs(t *testing.T) {
 			t.Fatalf("%+v", r)
 		}
 	}
-	b := start(t, srv, service(t, "k"), seal.PerRoute)
+	b := start(t, srv, testkit.ServiceKeys(t, "k"), seal.PerRoute)
 	f, err := b.store.Find(t.Context(), prefix, "shop:order:paid:O3")
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +151,7 @@ func TestLostDataKeyIsStoredAgainBeforeANoticeIs(t *testing.T) {
 
 func TestNoticeOfBeforeTheSealIsRecognised(t *testing.T) {
 	srv := testkit.SharedRedis(t)
-	clear, sealed := start(t, srv, nil, ""), start(t, srv, service(t, "k"), seal.PerRoute)
+	clear, sealed := start(t, srv, nil, ""), start(t, srv, testkit.ServiceKeys(t, "k"), seal.PerRoute)
 	scheduled(t, clear, request("shop:order:paid:O1"))
 	if r := scheduled(t, sealed, request("shop:order:paid:O1")); r.Created || len(r.Differs) > 0 {
 		t.Errorf("%+v", r.Differs)
@@ -179,7 +160,7 @@ func TestNoticeOfBeforeTheSealIsRecognised(t *testing.T) {
 
 // The text of a recurring notice opens in the definition and its occurrences. Other texts open in one notice, whatever its key looks like.
 func TestTextOfARecurringNoticeOpensInItsOccurrencesOnly(t *testing.T) {
-	a := start(t, testkit.SharedRedis(t), service(t, "k"), seal.PerRoute)
+	a := start(t, testkit.SharedRedis(t), testkit.ServiceKeys(t, "k"), seal.PerRoute)
 	of := seal.RouteSubject(prefix)
 	c, own := request("").Content, request("").Content
 	if err := a.vault.SealRecurring(t.Context(), 0, of, "shop:order:daily:books", &c); err != nil {
@@ -208,7 +189,7 @@ func TestTextOfARecurringNoticeOpensInItsOccurrencesOnly(t *testing.T) {
 }
 
 func TestSealedNoticeTakesAThirdMore(t *testing.T) {
-	a := start(t, testkit.SharedRedis(t), service(t, "k"), seal.PerRoute)
+	a := start(t, testkit.SharedRedis(t), testkit.ServiceKeys(t, "k"), seal.PerRoute)
 	for _, size := range []int{100, 200, 1000, 10_000} {
 		n := &notice.Notice{Key: "shop:order:paid:O1", Made: 1763740785000, Due: time.UnixMilli(1763740800000),
 			Content: notice.Content{URL: "https://shop.example/hook", Body: []byte(`{"t":"` + strings.Repeat("x", size-8) + `"}`)}}

@@ -2,7 +2,6 @@ package enginetest
 
 import (
 	"context"
-	"encoding/base64"
 	"sync"
 	"testing"
 	"time"
@@ -59,7 +58,7 @@ func New(t testing.TB, table *route.Table) *Engine {
 		taps: tracing.NewPublisher(tracing.PublisherOptions{Logger: zap.NewNop()})}
 	e.Engine = engine.New(engine.Options{Conn: conn, Space: e.space, Routes: table, Instance: "test", Grace: time.Hour, Limits: "fleet",
 		Takeover: 3 * time.Second, Metrics: metrics.New(metrics.Options{Routes: table.All()}), Retention: time.Hour, Retain: 100_000,
-		ConfigureRedis: true, Drain: time.Second, Taps: e.taps, Logger: zap.NewNop(), SealKeys: sealKeys(t),
+		ConfigureRedis: true, Drain: time.Second, Taps: e.taps, Logger: zap.NewNop(), SealKeys: testkit.ServiceKeys(t, "test"),
 		KeyAge: time.Millisecond})
 
 	ctx, cancel := context.WithCancel(context.Background())
@@ -82,21 +81,10 @@ func New(t testing.TB, table *route.Table) *Engine {
 	return e
 }
 
-// sealKeys returns a service key.
-func sealKeys(t testing.TB) *seal.ServiceKeys {
-	t.Helper()
-	k, err := seal.ParseServiceKeys("test=" + base64.StdEncoding.EncodeToString(make([]byte, seal.KeySize)))
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	return k
-}
-
 // SealText returns the sealed text of a notice's content, with the key of an audience.
 func (e *Engine) SealText(audience, key string, c notice.Content) string {
 	e.t.Helper()
-	v := vault.New(sealKeys(e.t), wire.New(wire.Options{Client: e.conn.Commander, Space: e.space, Conn: e.conn}))
+	v := vault.New(testkit.ServiceKeys(e.t, "test"), wire.New(wire.Options{Client: e.conn.Commander, Space: e.space, Conn: e.conn}))
 	if err := v.Seal(context.Background(), e.space.Shard(key), seal.AudienceSubject(audience), key, &c); err != nil {
 		e.t.Fatal(err)
 	}

@@ -3,7 +3,8 @@
 -- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 mode of timers
 --       5 "1" = keep settled notices
 --       6 the argument of handover.lua, "" = there is no history
---       7 operation: cancel, purge, retire, reschedule, fire, redrive, reopen, resend, readdress, settle or replace
+--       7 operation: cancel, purge, retire, reschedule, fire, redrive, reopen, resend, readdress, settle or replace; for
+--       readdress followed by the id of the data key of a newly sealed record
 --       then for each notice 4: key, when and two texts.
 --         when: "+<ms>" or "=<unix ms>", and " +<ms>" or " =<unix ms>" if its expiry changes; for readdress also "": the due time
 --           stays; for reopen also "dead <code of the cause>" or "dead <code> <entry of the outbox of hooks>", for settle "delivered"
@@ -15,8 +16,9 @@
 --       before: "", "scheduled", "claimed", "dead", "delivered", "cancelled"; done and in flight 0 or 1, done -1 if it would have
 --       expired when it is due, and nothing was written;
 --       record and scores ("" = none) after the change; then the score in the shadow before it
+--       or the error NODATAKEY: the shard does not have this key, nothing was written
 --       The last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
--- PARTS score record head cancelled order order/marks order/places order/finish held handover clock generation successor ends
+-- PARTS datakeys score record head cancelled order order/marks order/places order/finish held handover clock generation successor ends
 -- PARTS stamps lasting expiring replace timer disarm finalize release wake
 -- Bound the number of notices.
 --   cancel      scheduled, claimed and dead notices become cancelled. A job cancels a scheduled notice whose record is the one read
@@ -40,7 +42,9 @@
 -- new score differs from all earlier scores of the notice. Otherwise settle.lua (untaken), repeated in the same ms, could take the
 -- claim for one that is still valid.
 local part = atonce + t[2] % 1000 / 2200
-local op = ARGV[7]
+local op, ids = string.match(ARGV[7], '^(%S+) ?(.*)$')
+local lost = nodatakey(KEYS[1], ids)
+if lost then return lost end
 local hand = ARGV[6] ~= '' and handover(ARGV[6], KEYS[1], t)
 local earliest, changed = math.huge, 0
 local reply = {t[1] * 1000000 + t[2]}

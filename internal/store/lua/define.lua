@@ -9,7 +9,7 @@
 -- Reply {now us, done, score}: done is 0 if the state is another one and nothing was written, else 1, or 2 if the occurrence was withdrawn,
 --       which is then cancelled. score is that in the shadow before, "" unless withdrawn
 --       or the error NODATAKEY: the shard does not have this key, nothing was written
--- PARTS score record leases order order/marks order/places order/finish held handover clock ends expiring timer disarm finalize
+-- PARTS datakeys score record leases order order/marks order/places order/finish held handover clock ends expiring timer disarm finalize
 -- PARTS recurring stamps undefine wake
 -- Bound one notice, and the prefixes.
 -- An occurrence has begun when it was claimed once, or its due time was changed.
@@ -22,9 +22,8 @@ for k = 5, #KEYS - 1, 4 do
 end
 local reply = {t[1] * 1000000 + t[2], 0, ''}
 if statein(at) ~= ARGV[8] then return reply end
-if ARGV[15] ~= '' and call('HEXISTS', string.sub(KEYS[#KEYS], 1, -7) .. 'seals', ARGV[15]) == 0 then
-  return redis.error_reply('NODATAKEY ' .. ARGV[15])
-end
+local lost = nodatakey(KEYS[1], ARGV[15])
+if lost then return lost end
 local record = occurrence ~= '' and call('HGET', KEYS[2], occurrence)
 local score = record and call('ZSCORE', KEYS[1], occurrence)
 local from = 11

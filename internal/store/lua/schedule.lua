@@ -15,7 +15,7 @@
 --       {tombstone}                               was finalized and trimmed earlier, nothing was written
 --       or the errors CLOCK <Unix s> of lib/epoch.lua, and NODATAKEY: the shard does not have one of these keys, nothing was written
 --       The last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
--- PARTS score order order/marks order/places order/finish handover clock generation replace replace/held replace/record
+-- PARTS datakeys score order order/marks order/places order/finish handover clock generation replace replace/held replace/record
 -- PARTS replace/successor replace/ends epoch timer wake
 -- Bound the number of notices, at most 1000: the writes are collected into a few commands, and one for each data key. If there are
 --       tombstones, one more command for each of their buckets.
@@ -23,12 +23,8 @@
 -- without an event. The fraction .5 of its score tells the sweep to claim it without the grace.
 local call, format, sub, byte = redis.call, string.format, string.sub, string.byte
 local nowtext = format('%.0f', now)
-if ARGV[7] ~= '' then
-  local seals = sub(KEYS[1], 1, string.find(KEYS[1], '}:', 1, true) + 1) .. 'seals'
-  for id in string.gmatch(ARGV[7], '%S+') do
-    if call('HEXISTS', seals, id) == 0 then return redis.error_reply('NODATAKEY ' .. id) end
-  end
-end
+local lost = ARGV[7] ~= '' and nodatakey(KEYS[1], ARGV[7])
+if lost then return lost end
 local earliest = math.huge
 local reply = {t[1] * 1000000 + t[2]}
 local hand = ARGV[5] ~= '' and handover(ARGV[5], KEYS[1], t)

@@ -15,7 +15,7 @@
 --       "nokey"    the shard does not have the data key of the content, nothing was written
 --       "kept"     the number is that of an occurrence for this tick, which was restored: it counts as stored
 --       The last element is {"foreign", n} as in schedule.lua
--- PARTS score order order/marks order/places order/finish handover clock generation replace replace/held replace/record
+-- PARTS datakeys score order order/marks order/places order/finish handover clock generation replace replace/held replace/record
 -- PARTS replace/successor replace/ends epoch timer recurring wake
 -- Bound the number of definitions, 33 earlier occurrences of each, and one command for each data key.
 local function schedule(KEYS, ARGV)
@@ -72,7 +72,7 @@ local function step(i, n)
       return 'overlap'
     end
   end
-  if datakeys[n] ~= '-' and call('HEXISTS', string.sub(KEYS[#KEYS], 1, -7) .. 'seals', datakeys[n]) == 0 then return 'nokey' end
+  if datakeys[n] ~= '-' and nodatakey(KEYS[1], datakeys[n]) then return 'nokey' end
   places[#places + 1] = {n + 1, i, text}
   args[6] = args[6] .. string.sub(digests, 12 * n - 11, 12 * n)
   args[#args + 1], args[#args + 2], args[#args + 3] = occurrence, when, ARGV[i + 8]
