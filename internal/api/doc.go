@@ -39,4 +39,4 @@
 // parses requests with a small scanner, which keeps these bytes.
 package api
 
-//go:generate go run ../tools/apidoc ../../openapi.json
+//go:generate go run ../tools apidoc ../../openapi.json

@@ -1,10 +1,3 @@
-// Command binsize prints how many MB (1,000,000 bytes) each Go module adds to the size of a Linux program:
-//
-//	CGO_ENABLED=0 go build -trimpath -o /tmp/notifier ./cmd/notifier && go run ./internal/tools/binsize /tmp/notifier
-//
-// The program must be built with symbols, so without -s. The size of a module is that of its code and data, and a share
-// of the program's tables of functions and lines (.gopclntab) in proportion to its code. Types and strings have no
-// symbols, so one row has their size for all modules together.
 package main
 
 import (
@@ -14,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 )
@@ -30,19 +22,14 @@ type size struct{ code, data, tables float64 }
 
 func (s size) total() float64 { return s.code + s.data + s.tables }
 
-func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: binsize PROGRAM")
-		os.Exit(2)
-	}
-	if err := run(os.Args[1], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "binsize:", err)
-		os.Exit(1)
-	}
-}
-
-// run prints the sizes of the program in a file, largest first.
-func run(path string, w io.Writer) error {
+// binsize prints how many MB (1,000,000 bytes) each Go module adds to the size of the Linux program in a file, largest first:
+//
+//	CGO_ENABLED=0 go build -trimpath -o /tmp/notifier ./cmd/notifier && go run ./internal/tools binsize /tmp/notifier
+//
+// The program must be built with symbols, so without -s. The size of a module is that of its code and data, and a share
+// of the program's tables of functions and lines (.gopclntab) in proportion to its code. Types and strings have no
+// symbols, so one row has their size for all modules together.
+func binsize(path string, w io.Writer) error {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
 		return err
@@ -59,7 +46,7 @@ func run(path string, w io.Writer) error {
 	}
 
 	defer func() { _ = f.Close() }()
-	sizes, err := measure(f, modules)
+	sizes, err := measureSizes(f, modules)
 	if err != nil {
 		return err
 	}
@@ -78,8 +65,8 @@ func run(path string, w io.Writer) error {
 	return err
 }
 
-// measure returns the sizes by module.
-func measure(f *elf.File, modules []string) (map[string]size, error) {
+// measureSizes returns the sizes by module.
+func measureSizes(f *elf.File, modules []string) (map[string]size, error) {
 	symbols, err := f.Symbols()
 	if err != nil {
 		return nil, fmt.Errorf("%w (build the program without -ldflags -s)", err)

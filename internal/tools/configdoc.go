@@ -9,8 +9,8 @@ import (
 	"notifier/internal/route"
 )
 
-// page is docs/configuration.md.
-func page() string {
+// configuration returns docs/configuration.md, from the table of variables that the service reads.
+func configuration() string {
 	var service, clients, routes []config.Variable
 	for _, v := range config.Variables() {
 		switch {

@@ -1,12 +1,3 @@
-// Command codestats measures the size and density of the Go code in a directory, and counts the words of Markdown. It
-// prints one figure per line, so that the output of two commits can be compared with diff:
-//
-//	go run ./internal/tools/codestats [directory]
-//
-// It skips testdata. Files named _test.go count as tests. Other Go files count as code, except generated ones. The
-// density of code, not of tests, is measured by several figures, for example the share of blank lines. Another one is
-// the number of functions with a high cyclomatic complexity. That is 1, and 1 more for each if, for, case, && and ||,
-// including those in function literals.
 package main
 
 import (
@@ -37,23 +28,25 @@ type stats struct {
 	words        int             // of Markdown
 }
 
-func main() {
-	root := "."
-	if len(os.Args) > 1 {
-		root = os.Args[1]
-	}
-
-	s, err := measure(root)
+// codestats measures the size and density of the Go code in a directory, and counts the words of Markdown. It prints one
+// figure per line, so that the output of two commits can be compared with diff.
+//
+// It skips testdata. Files named _test.go count as tests. Other Go files count as code, except generated ones. The
+// density of code, not of tests, is measured by several figures, for example the share of blank lines. Another one is
+// the number of functions with a high cyclomatic complexity. That is 1, and 1 more for each if, for, case, && and ||,
+// including those in function literals.
+func codestats(root string, w io.Writer) error {
+	s, err := measureCode(root)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "codestats:", err)
-		os.Exit(1)
+		return err
 	}
 
-	s.print(os.Stdout)
+	s.print(w)
+	return nil
 }
 
-// measure reads every Go and Markdown file under root.
-func measure(root string) (*stats, error) {
+// measureCode reads every Go and Markdown file under root.
+func measureCode(root string) (*stats, error) {
 	s := &stats{root: root, packages: map[string]bool{}}
 
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

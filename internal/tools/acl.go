@@ -1,10 +1,6 @@
-// Command acl writes deploy/users.acl: the least rights for the routes of the
-// Compose files beside it, on one Redis, under Sentinel and on a cluster.
 package main
 
 import (
-	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -14,19 +10,9 @@ import (
 	"notifier/internal/route"
 )
 
-func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: acl <file>")
-		os.Exit(2)
-	}
-	if err := os.WriteFile(os.Args[1], []byte(users()), 0o644); err != nil {
-		fmt.Fprintln(os.Stderr, "acl:", err)
-		os.Exit(1)
-	}
-}
-
-// users is deploy/users.acl. Redis reads its append-only file back as the user
-// default, who therefore keeps all rights and cannot log in.
+// users returns deploy/users.acl: the least rights for the routes of the Compose files in the same folder, on one Redis, under
+// Sentinel and on a cluster. Redis reads its append-only file back as the user default, who therefore keeps all rights and
+// cannot log in.
 func users() string {
 	example := &config.Config{
 		Redis: config.Redis{URL: "redis://redis:6379/0"}, Namespace: "notifier", Durability: notice.Durability{Replicas: 1},

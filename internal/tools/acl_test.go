@@ -6,7 +6,7 @@ import (
 )
 
 func TestUsersFileIsGenerated(t *testing.T) {
-	b, err := os.ReadFile("../../../deploy/users.acl")
+	b, err := os.ReadFile("../../deploy/users.acl")
 	if err != nil {
 		t.Fatal(err)
 	}

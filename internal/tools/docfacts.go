@@ -1,16 +1,9 @@
-// Command docfacts lists facts that the Markdown pages of an earlier Git revision have and the pages of the working
-// tree lack. It helps to shorten the documentation without losing a fact.
-//
-//	go run ./internal/tools/docfacts REVISION
-//
-// A fact is a text in backticks, a number with a unit, or the anchor of a heading. A fact counts as kept if any page or
-// .txt file of the working tree has it.
 package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -21,19 +14,14 @@ import (
 	"strings"
 )
 
-func main() {
-	if err := run(context.Background(), os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "docfacts:", err)
-		os.Exit(1)
-	}
-}
-
-func run(ctx context.Context, args []string) error {
-	if len(args) != 1 {
-		return errors.New("want the revision to compare with, such as HEAD~10")
-	}
-
-	before, err := pagesOf(ctx, args[0])
+// docfacts lists facts that the Markdown pages of an earlier Git revision have and the pages of the working tree lack.
+// It helps to shorten the documentation without losing a fact.
+//
+// A fact is a text in backticks, a number with a unit, or the anchor of a heading. A fact counts as kept if any page or
+// .txt file of the working tree has it.
+func docfacts(revision string, w io.Writer) error {
+	ctx := context.Background()
+	before, err := pagesOf(ctx, revision)
 	if err != nil {
 		return err
 	}
@@ -54,14 +42,14 @@ func run(ctx context.Context, args []string) error {
 	for _, page := range slices.Sorted(maps.Keys(before)) {
 		for _, f := range facts(before[page]) {
 			if !kept[f] {
-				fmt.Printf("%s: %s\n", page, f)
+				fmt.Fprintf(w, "%s: %s\n", page, f)
 				missing++
 			}
 		}
 	}
 
-	fmt.Printf("%d facts of %s are missing\n", missing, args[0])
-	return nil
+	_, err = fmt.Fprintf(w, "%d facts of %s are missing\n", missing, revision)
+	return err
 }
 
 // pages are the Markdown files under a folder, and the records, which are .txt.

@@ -41,7 +41,7 @@ func TestSizesOfAProgram(t *testing.T) {
 	}
 
 	var out bytes.Buffer
-	if err := run(program, &out); err != nil {
+	if err := binsize(program, &out); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{standard, nameless, "example.com/small", "all modules"} {

@@ -33,7 +33,7 @@ func TestMeasureCountsCodeTestsAndWords(t *testing.T) {
 		}
 	}
 
-	s, err := measure(root)
+	s, err := measureCode(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestMeasureReportsInvalidSource(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "a.go"), []byte("package"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := measure(root); err == nil {
+	if _, err := measureCode(root); err == nil {
 		t.Error("no error")
 	}
 }
