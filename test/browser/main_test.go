@@ -277,7 +277,8 @@ func (b *tab) sees(text string) {
 func (b *tab) focus(selector string) {
 	b.t.Helper()
 	testkit.Until(b.t, "the focus on "+selector, func() bool {
-		return js[bool](b, fmt.Sprintf("(e => Boolean(e && e.checkVisibility() && (e.focus(), document.activeElement === e)))(document.querySelector(%q))", selector))
+		return js[bool](b, fmt.Sprintf("(e => Boolean(e && e.checkVisibility() && (e.focus(), document.activeElement === e)))"+
+			"(document.querySelector(%q))", selector))
 	})
 }
 
