@@ -27,7 +27,6 @@ var layers = map[string]int{
 	"internal/keys":   10,
 	"internal/seal":   15,
 	"internal/notice": 20,
-	"internal/alarm":  22,
 	"internal/sign":   25,
 	"internal/route":  30,
 	"internal/codec":  32,

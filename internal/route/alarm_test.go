@@ -1,4 +1,4 @@
-package alarm
+package route
 
 import (
 	"encoding/json"
@@ -9,18 +9,19 @@ import (
 	"unicode/utf8"
 )
 
-var hostile = Message{Event: Dead, Route: "orders", Reason: "status_5xx", Count: 37, Since: time.Date(2026, 11, 29, 12, 0, 5, 0, time.UTC),
-	Key: "app1:orders:paid:4711", Receiver: "shop.example:443", Status: 500, Link: "https://notifier.example/ui/dead?route=orders",
+var hostile = AlarmMessage{Event: AlarmDead, Route: "orders", Reason: "status_5xx", Count: 37,
+	Since: time.Date(2026, 11, 29, 12, 0, 5, 0, time.UTC),
+	Key:   "app1:orders:paid:4711", Receiver: "shop.example:443", Status: 500, Link: "https://notifier.example/ui/dead?route=orders",
 	Answer: "<!channel> [pay](https://evil.example) <at id=all></at> @all **x** &amp; \r\nnotifier: recovered\u202e \ue000" +
 		strings.Repeat("好", 500)}
 
-func robot(f Format) *Robot { return NewRobot(f, nil, "") }
+func robot(f AlarmFormat) *Robot { return NewRobot(f, nil, "") }
 
 // The bodies have the form of the samples in the documentation of each receiver.
 func TestBodyHasDocumentedForm(t *testing.T) {
-	m := Message{Event: Dead, Route: "orders", Reason: "gone", Count: 2, Key: "app1:orders:paid:1", Link: "https://n.example/ui/"}
-	for f, want := range map[Format]string{
-		JSON: `{"event":"dead","route":"orders","reason":"gone","count":2,"key":"app1:orders:paid:1","link":"https://n.example/ui/"}`,
+	m := AlarmMessage{Event: AlarmDead, Route: "orders", Reason: "gone", Count: 2, Key: "app1:orders:paid:1", Link: "https://n.example/ui/"}
+	for f, want := range map[AlarmFormat]string{
+		AlarmJSON: `{"event":"dead","route":"orders","reason":"gone","count":2,"key":"app1:orders:paid:1","link":"https://n.example/ui/"}`,
 		DingTalk: `{"msgtype":"text","text":{"content":"notifier：路由 orders 的死信，原因 gone：2 条\n首个示例：app1:orders:paid:1\n` +
 			`https://n.example/ui/"}}`,
 		WeCom: `{"msgtype":"text","text":{"content":"notifier：路由 orders 的死信，原因 gone：2 条\n首个示例：app1:orders:paid:1\n` +
@@ -43,8 +44,8 @@ func TestBodyHasDocumentedForm(t *testing.T) {
 
 // A receiver's answer adds no line, mention, link or markup, and the message stays below the receivers' limits.
 func TestReceiversTextIsNoMarkup(t *testing.T) {
-	for _, name := range Formats[1:] {
-		body := robot(Format(name)).Body(&hostile)
+	for _, name := range AlarmFormats[1:] {
+		body := robot(AlarmFormat(name)).Body(&hostile)
 		var v map[string]any
 		if err := json.Unmarshal(body, &v); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -85,7 +86,7 @@ func TestReceiversTextIsNoMarkup(t *testing.T) {
 }
 
 func TestLongTextIsCutBelowLimit(t *testing.T) {
-	m := Message{Event: Lost, Text: strings.Repeat("数据", 2000)}
+	m := AlarmMessage{Event: AlarmLost, Text: strings.Repeat("数据", 2000)}
 	var v struct{ Text struct{ Content string } }
 	if err := json.Unmarshal(robot(WeCom).Body(&m), &v); err != nil || len(v.Text.Content) > 2048 || !utf8.ValidString(v.Text.Content) {
 		t.Errorf("%d bytes, %v", len(v.Text.Content), err)
