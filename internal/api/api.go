@@ -11,7 +11,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
-	"notifier/internal/apidocs"
 	"notifier/internal/audit"
 	"notifier/internal/auth"
 	"notifier/internal/codec"
@@ -130,7 +129,7 @@ type api struct {
 	logCalls   LogCalls
 	loopback   bool
 	document   func() []byte // made by the first call, as docs is
-	docs       func() *apidocs.Docs
+	docs       func() *docsPage
 	tree       []operation
 	now        func() time.Time // by Redis's clock
 	crossSite  *http.CrossOriginProtection
@@ -196,8 +195,8 @@ func New(o Options) http.Handler {
 }
 
 // page renders the document for people.
-func (a *api) page() *apidocs.Docs {
-	docs, err := apidocs.New(a.document())
+func (a *api) page() *docsPage {
+	docs, err := newDocs(a.document())
 	if err != nil {
 		panic("api: " + err.Error()) // it does not depend on input
 	}

@@ -37,6 +37,13 @@
 //
 // The service stores a body that is given as JSON byte for byte, without decoding it. For that reason package codec
 // parses requests with a small scanner, which keeps these bytes.
+//
+// # The page for people
+//
+// GET /docs is the document as one HTML page, which docs.go and docs.templ make at the first request. The page needs no
+// script and loads only its style sheet. Links can point to a call or a type, for example /docs#schedule or
+// /docs#type-notice. The page is made from the document alone, and knows no call of it.
 package api
 
 //go:generate go run ../tools apidoc ../../openapi.json
+//go:generate go tool -modfile=../../tools/go.mod templ generate

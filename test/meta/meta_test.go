@@ -62,7 +62,6 @@ var layers = map[string]int{
 	"internal/testcall":  70,
 	"internal/search":    72,
 	"internal/problems":  73,
-	"internal/apidocs":   74,
 	"internal/api":       75,
 
 	"internal/ui": 80,

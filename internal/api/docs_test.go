@@ -1,4 +1,4 @@
-package apidocs_test
+package api
 
 import (
 	"net/http/httptest"
@@ -6,18 +6,16 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"notifier/internal/apidocs"
 )
 
 // The page describes every call, and every link leads to an anchor.
-func TestPageDescribesEachCall(t *testing.T) {
+func TestDocsPageDescribesEachCall(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../openapi.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := apidocs.New(text)
+	d, err := newDocs(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,9 +45,9 @@ func TestPageDescribesEachCall(t *testing.T) {
 }
 
 // The page loads only its style sheet, and text of the document is escaped.
-func TestPageIsInert(t *testing.T) {
+func TestDocsPageIsInert(t *testing.T) {
 	t.Parallel()
-	d, err := apidocs.New([]byte(`{"info":{"title":"<script>x</script>"},"tags":[{"name":"a"}],
+	d, err := newDocs([]byte(`{"info":{"title":"<script>x</script>"},"tags":[{"name":"a"}],
 		"paths":{"/x":{"get":{"operationId":"x","tags":["b"],"summary":"<img src=x>"}}}}`))
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +57,7 @@ func TestPageIsInert(t *testing.T) {
 	if page := w.Body.String(); strings.Contains(page, "<script") || strings.Contains(page, "<img") || !strings.Contains(page, "&lt;img") {
 		t.Error(page)
 	}
-	if got := w.Header().Get("Content-Security-Policy"); got != apidocs.Policy {
+	if got := w.Header().Get("Content-Security-Policy"); got != docsPolicy {
 		t.Errorf("policy %q", got)
 	}
 
@@ -70,9 +68,9 @@ func TestPageIsInert(t *testing.T) {
 	}
 }
 
-func TestNewRefusesAnotherDocument(t *testing.T) {
+func TestDocsPageRefusesAnotherDocument(t *testing.T) {
 	t.Parallel()
-	if _, err := apidocs.New([]byte("[]")); err == nil {
+	if _, err := newDocs([]byte("[]")); err == nil {
 		t.Error("New accepted a list")
 	}
 }

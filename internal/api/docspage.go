@@ -1,4 +1,4 @@
-package apidocs
+package api
 
 import (
 	"bytes"
@@ -12,88 +12,88 @@ import (
 	"strings"
 )
 
-//go:embed style.css
-var style []byte
+//go:embed docs.css
+var docsStyle []byte
 
 // Data of the template.
 type (
-	page struct {
+	docsData struct {
 		Title, Version string
 		About          []string // paragraphs
-		Groups         []group
-		Statuses       []status // a status of errors is explained once
-		Types          []typed
+		Groups         []docsGroup
+		Statuses       []docsStatus // a status of errors is explained once
+		Types          []docsType
 	}
 
-	group struct {
+	docsGroup struct {
 		Name, About string
-		Calls       []call
+		Calls       []docsCall
 	}
 
-	call struct {
+	docsCall struct {
 		ID, Method, Path string
 		Summary, About   string
 		Role             string // empty if no token is needed
-		Parameters       []row
-		Body             kind
+		Parameters       []docsRow
+		Body             docsKind
 		Curl             string
-		Answers          []status
+		Answers          []docsStatus
 		Errors           []string
 	}
 
-	typed struct {
+	docsType struct {
 		Name, ID string
-		Fields   []row
+		Fields   []docsRow
 	}
 
-	row struct {
+	docsRow struct {
 		Name  string
 		Note  string // the location of a parameter, or "always" for a field that is always present
-		Kind  kind
+		Kind  docsKind
 		About string
 	}
 
-	status struct {
+	docsStatus struct {
 		Code, About string
-		Kind        kind
+		Kind        docsKind
 	}
 )
 
-// render returns the page of an OpenAPI document.
-func render(text []byte) ([]byte, error) {
-	var d document
+// renderDocs returns the page of an OpenAPI document.
+func renderDocs(text []byte) ([]byte, error) {
+	var d docsDocument
 	if err := json.Unmarshal(text, &d); err != nil {
 		return nil, fmt.Errorf("read the OpenAPI document: %w", err)
 	}
 
-	p := page{Title: d.Info.Title, Version: d.Info.Version, About: strings.Split(d.Info.Description, "\n\n"),
-		Groups: groups(&d), Statuses: failures(&d), Types: types(&d)}
+	p := docsData{Title: d.Info.Title, Version: d.Info.Version, About: strings.Split(d.Info.Description, "\n\n"),
+		Groups: docsGroups(&d), Statuses: docsFailures(&d), Types: docsTypes(&d)}
 
 	var b bytes.Buffer
-	if err := apiPage(p).Render(context.Background(), &b); err != nil {
+	if err := docsTemplate(p).Render(context.Background(), &b); err != nil {
 		return nil, fmt.Errorf("render the OpenAPI document: %w", err)
 	}
 
 	return b.Bytes(), nil
 }
 
-// groups returns the calls by tag, in the order of the document's tags.
-func groups(d *document) []group {
-	list := make([]group, len(d.Tags))
+// docsGroups returns the calls by tag, in the order of the document's tags.
+func docsGroups(d *docsDocument) []docsGroup {
+	list := make([]docsGroup, len(d.Tags))
 	for i, tag := range d.Tags {
-		list[i] = group{Name: tag.Name, About: tag.Description}
+		list[i] = docsGroup{Name: tag.Name, About: tag.Description}
 	}
 
 	for _, path := range slices.Sorted(maps.Keys(d.Paths)) {
 		methods := d.Paths[path]
 		for _, method := range slices.SortedFunc(maps.Keys(methods), byMethod) {
 			op := methods[method]
-			i := slices.IndexFunc(list, func(g group) bool { return slices.Contains(op.Tags, g.Name) })
+			i := slices.IndexFunc(list, func(g docsGroup) bool { return slices.Contains(op.Tags, g.Name) })
 			if i < 0 {
-				list, i = append(list, group{Name: "other"}), len(list)
+				list, i = append(list, docsGroup{Name: "other"}), len(list)
 			}
 
-			list[i].Calls = append(list[i].Calls, callOf(strings.ToUpper(method), path, &op))
+			list[i].Calls = append(list[i].Calls, docsCallOf(strings.ToUpper(method), path, &op))
 		}
 	}
 
@@ -106,14 +106,14 @@ func byMethod(a, b string) int {
 	return cmp.Compare(slices.Index(order, a), slices.Index(order, b))
 }
 
-func callOf(method, path string, op *operation) call {
-	c := call{ID: op.OperationID, Method: method, Path: path, Summary: op.Summary, About: op.Description, Curl: curl(method, path, op)}
+func docsCallOf(method, path string, op *docsOperation) docsCall {
+	c := docsCall{ID: op.OperationID, Method: method, Path: path, Summary: op.Summary, About: op.Description, Curl: docsCurl(method, path, op)}
 	for _, scheme := range op.Security {
 		c.Role = strings.Join(scheme["token"], ", ")
 	}
 
 	for _, p := range op.Parameters {
-		c.Parameters = append(c.Parameters, row{Name: p.Name, Note: p.In, About: p.Description})
+		c.Parameters = append(c.Parameters, docsRow{Name: p.Name, Note: p.In, About: p.Description})
 	}
 
 	if op.RequestBody != nil {
@@ -127,14 +127,14 @@ func callOf(method, path string, op *operation) call {
 		}
 
 		r := op.Responses[code]
-		c.Answers = append(c.Answers, status{Code: code, About: r.Description, Kind: r.Content.kind()})
+		c.Answers = append(c.Answers, docsStatus{Code: code, About: r.Description, Kind: r.Content.kind()})
 	}
 
 	return c
 }
 
-// curl returns the command for a call, with the example of its body.
-func curl(method, path string, op *operation) string {
+// docsCurl returns the command for a call, with the example of its body.
+func docsCurl(method, path string, op *docsOperation) string {
 	var b strings.Builder
 	b.WriteString("curl")
 	if method != "GET" && (method != "POST" || op.RequestBody == nil) {
@@ -160,8 +160,8 @@ func curl(method, path string, op *operation) string {
 	return b.String()
 }
 
-// failures returns the statuses from 400 up, each with its meaning.
-func failures(d *document) (list []status) {
+// docsFailures returns the statuses from 400 up, each with its meaning.
+func docsFailures(d *docsDocument) (list []docsStatus) {
 	about := map[string]string{}
 	for _, methods := range d.Paths {
 		for _, op := range methods {
@@ -174,19 +174,19 @@ func failures(d *document) (list []status) {
 	}
 
 	for _, code := range slices.Sorted(maps.Keys(about)) {
-		list = append(list, status{Code: code, About: about[code]})
+		list = append(list, docsStatus{Code: code, About: about[code]})
 	}
 
 	return list
 }
 
-func types(d *document) (list []typed) {
+func docsTypes(d *docsDocument) (list []docsType) {
 	for _, name := range slices.Sorted(maps.Keys(d.Components.Schemas)) {
 		s := d.Components.Schemas[name]
-		t := typed{Name: name, ID: strings.ToLower(name)}
+		t := docsType{Name: name, ID: strings.ToLower(name)}
 		for _, field := range slices.Sorted(maps.Keys(s.Properties)) {
 			f := s.Properties[field]
-			r := row{Name: field, Kind: f.kind(), About: f.Description}
+			r := docsRow{Name: field, Kind: f.kind(), About: f.Description}
 			if slices.Contains(s.Required, field) {
 				r.Note = "always"
 			}
