@@ -18,8 +18,6 @@ import (
 	"notifier/internal/doctor"
 	"notifier/internal/engine"
 	"notifier/internal/fleet"
-	_ "notifier/internal/history/postgres" // for postgres://
-	_ "notifier/internal/history/sqlite"   // for sqlite:///
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
 	"notifier/internal/problems"
@@ -29,6 +27,8 @@ import (
 	"notifier/internal/tracing"
 	"notifier/internal/ui"
 	"notifier/internal/wire"
+	_ "notifier/worker/pghistory"     // for postgres://
+	_ "notifier/worker/sqlitehistory" // for sqlite:///
 )
 
 // Options of a Process.
