@@ -19,7 +19,6 @@ import (
 	"notifier/internal/problems"
 	"notifier/internal/route"
 	"notifier/internal/search"
-	"notifier/internal/testcall"
 	"notifier/internal/wire"
 )
 
@@ -54,7 +53,7 @@ type Options struct {
 	// Recurrences stores recurring notices. Nil: their calls are answered with 404.
 	Recurrences Recurrer
 	// Tests sends test calls to receivers. Nil: every test is answered with 409.
-	Tests *testcall.Sender
+	Tests *TestSender
 	// Mask are the rules by which copies of attempts are masked. Nil: they are not.
 	Mask *mask.Rules
 	// Metrics answers GET /metrics. Nil means 404.
@@ -103,7 +102,7 @@ type api struct {
 	forgetter  Forgetter
 	opener     Opener   // nil = no notice is sealed
 	recurrer   Recurrer // nil = there are no recurring notices
-	tests      *testcall.Sender
+	tests      *TestSender
 	mask       *mask.Rules
 	tapTimes   tapTimes
 	trail      *audit.Trail

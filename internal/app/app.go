@@ -23,7 +23,6 @@ import (
 	"notifier/internal/problems"
 	"notifier/internal/route"
 	"notifier/internal/telemetry"
-	"notifier/internal/testcall"
 	"notifier/internal/tracing"
 	"notifier/internal/ui"
 	"notifier/internal/wire"
@@ -199,7 +198,7 @@ func (p *Process) newHandler() http.Handler {
 		ring = wire.FixedKey(c.Key)
 	}
 
-	tests := testcall.New(testcall.Options{Routes: p.table, Probe: p.calls.Probe, Mask: c.UIMask})
+	tests := api.NewTestSender(api.TestOptions{Routes: p.table, Probe: p.calls.Probe, Mask: c.UIMask})
 
 	figures := problems.SamplerOptions{Engine: p.Engine, Routes: p.table, Health: p.Engine, Now: p.Engine.Now}
 	if !o.Throwaway {

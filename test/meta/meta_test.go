@@ -23,10 +23,10 @@ var layers = map[string]int{
 	"client": 5, // public: the standard library only, and nothing internal
 
 	"internal/pace":   10,
-	"internal/mask":   10,
 	"internal/keys":   10,
 	"internal/seal":   15,
 	"internal/notice": 20,
+	"internal/mask":   22,
 	"internal/sign":   25,
 	"internal/route":  30,
 	"internal/codec":  32,
@@ -59,7 +59,6 @@ var layers = map[string]int{
 	"internal/listener":  70,
 	"internal/reconcile": 70,
 	"internal/adopt":     70,
-	"internal/testcall":  70,
 	"internal/search":    72,
 	"internal/problems":  73,
 	"internal/api":       75,

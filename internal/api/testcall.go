@@ -1,4 +1,4 @@
-package testcall
+package api
 
 import (
 	"cmp"
@@ -19,12 +19,12 @@ import (
 	"notifier/internal/store"
 )
 
-// MaxDuration is the maximum duration of a test, also where the route's timeout is longer: the servers of the API and
+// maxTestDuration is the maximum duration of a test, also where the route's timeout is longer: the servers of the API and
 // of the pages end a response after 90 seconds, and package client waits for 60.
-const MaxDuration = 50 * time.Second
+const maxTestDuration = 50 * time.Second
 
-// Options are the parameters of New.
-type Options struct {
+// TestOptions are the parameters of New.
+type TestOptions struct {
 	Routes *route.Table
 	// Probe makes one callback, without the limits of the route.
 	Probe func(context.Context, *route.Route, *notice.Notice) callback.Exchange
@@ -34,49 +34,49 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Sender sends tests. All its methods may be called at the same time. A nil Sender sends none.
-type Sender struct {
-	o      Options
-	limits limits
+// TestSender sends tests. All its methods may be called at the same time. A nil Sender sends none.
+type TestSender struct {
+	o      TestOptions
+	limits testLimits
 }
 
-// New returns a Sender with unused limits.
-func New(o Options) *Sender {
+// NewTestSender returns a Sender with unused limits.
+func NewTestSender(o TestOptions) *TestSender {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Sender{o: o}
+	return &TestSender{o: o}
 }
 
-// Caller is a client that sends a test.
-type Caller struct {
+// TestCaller is a client that sends a test.
+type TestCaller struct {
 	Name string
 	// All reports whether the client sees all notices. Others are shown host and status only.
 	All bool
 }
 
-// ErrTarget means that the notice's route makes no HTTP calls, or is no longer configured.
-var ErrTarget = errors.New("the route does not deliver over HTTP, so no test can be sent")
+// ErrTestTarget means that the notice's route makes no HTTP calls, or is no longer configured.
+var ErrTestTarget = errors.New("the route does not deliver over HTTP, so no test can be sent")
 
-// ErrSealed means that the content of the notice was not opened: a service key is missing, or its audience or id was forgotten.
-var ErrSealed = errors.New("the notice is sealed and does not open, so no test can be sent")
+// ErrTestSealed means that the content of the notice was not opened: a service key is missing, or its audience or id was forgotten.
+var ErrTestSealed = errors.New("the notice is sealed and does not open, so no test can be sent")
 
-// LimitError means that the client has sent too many tests of the route. Nothing was sent.
-type LimitError struct {
+// TestLimitError means that the client has sent too many tests of the route. Nothing was sent.
+type TestLimitError struct {
 	// Wait is the time until the client may send the next test.
 	Wait time.Duration
 }
 
 // Error implements error.
-func (e *LimitError) Error() string {
+func (e *TestLimitError) Error() string {
 	return fmt.Sprintf("too many tests of this route by this client. Nothing was sent. Try again in %s", e.Seconds())
 }
 
 // Seconds returns Wait in whole seconds, rounded up.
-func (e *LimitError) Seconds() time.Duration { return e.Wait.Truncate(time.Second) + time.Second }
+func (e *TestLimitError) Seconds() time.Duration { return e.Wait.Truncate(time.Second) + time.Second }
 
-// Result is a test as its caller may see it.
-type Result struct {
+// TestResult is a test as its caller may see it.
+type TestResult struct {
 	// Exchange is the call, masked. It has only the status if Limited is set.
 	Exchange callback.Exchange
 	// Limited means that the caller may see only the host and the status.
@@ -97,21 +97,21 @@ type Result struct {
 }
 
 // Said returns the failure reason, or without one the outcome.
-func (r *Result) Said() string { return cmp.Or(string(r.Reason), string(r.Outcome)) }
+func (r *TestResult) Said() string { return cmp.Or(string(r.Reason), string(r.Outcome)) }
 
 // Entry returns the audit entry of a test of a notice.
-func (r *Result) Entry(key string) audit.Entry {
+func (r *TestResult) Entry(key string) audit.Entry {
 	return audit.Entry{Action: audit.SendTest, Key: key, Detail: r.Said()}
 }
 
 // Tests reports whether a test of a notice can be sent.
-func (s *Sender) Tests(f *store.Found) bool {
+func (s *TestSender) Tests(f *store.Found) bool {
 	rt := s.route(f)
 	return rt != nil && f.Sealed == "" && (rt.Target.Kind == route.KindFixed || f.URL != "")
 }
 
 // route returns the route of a notice if it makes HTTP calls, else nil.
-func (s *Sender) route(f *store.Found) *route.Route {
+func (s *TestSender) route(f *store.Found) *route.Route {
 	if s == nil {
 		return nil
 	}
@@ -124,30 +124,30 @@ func (s *Sender) route(f *store.Found) *route.Route {
 	return rt
 }
 
-// Send sends one test to the receiver of a notice. A test that was not acknowledged is a Result, not an error. The
-// error is ErrTarget, ErrSealed or a *LimitError.
-func (s *Sender) Send(ctx context.Context, c Caller, f *store.Found) (*Result, error) {
+// Send sends one test to the receiver of a notice. A test that was not acknowledged is a TestResult, not an error. The
+// error is ErrTestTarget, ErrTestSealed or a *TestLimitError.
+func (s *TestSender) Send(ctx context.Context, c TestCaller, f *store.Found) (*TestResult, error) {
 	rt := s.route(f)
 	if rt == nil {
-		return nil, ErrTarget
+		return nil, ErrTestTarget
 	}
 	if f.Sealed != "" {
-		return nil, ErrSealed
+		return nil, ErrTestSealed
 	}
 
 	now := s.o.Now().UTC()
 	if wait, ok := s.limits.admit(c.Name, rt, now); !ok {
-		return nil, &LimitError{wait}
+		return nil, &TestLimitError{wait}
 	}
 
 	x := s.exchange(ctx, rt, f, now)
-	out := &Result{Host: hostOf(rt, f), Took: x.Duration, Outcome: x.Result.Outcome, Reason: x.Result.Reason, Final: x.Final, Next: x.Next}
+	out := &TestResult{Host: testHost(rt, f), Took: x.Duration, Outcome: x.Result.Outcome, Reason: x.Result.Reason, Final: x.Final, Next: x.Next}
 	if !c.All {
 		out.Limited, out.Exchange = true, callback.Exchange{Status: x.Status}
 		return out, nil
 	}
 
-	content := View(s.o.Mask, f.Notice)
+	content := s.o.Mask.Notice(f.Notice)
 	out.Answer = content.AnswerText(cmp.Or(x.ResponseBody, x.Result.Response))
 	s.hide(&x, f, content)
 	out.Exchange = x
@@ -155,10 +155,10 @@ func (s *Sender) Send(ctx context.Context, c Caller, f *store.Found) (*Result, e
 }
 
 // exchange makes the call.
-func (s *Sender) exchange(ctx context.Context, rt *route.Route, f *store.Found, now time.Time) callback.Exchange {
+func (s *TestSender) exchange(ctx context.Context, rt *route.Route, f *store.Found, now time.Time) callback.Exchange {
 	limit := rt.Timeout
-	if limit <= 0 || limit > MaxDuration {
-		limit = MaxDuration
+	if limit <= 0 || limit > maxTestDuration {
+		limit = maxTestDuration
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -171,7 +171,7 @@ func (s *Sender) exchange(ctx context.Context, rt *route.Route, f *store.Found, 
 }
 
 // hide applies the masking rules to an exchange. The probe has hidden the service's secrets.
-func (s *Sender) hide(x *callback.Exchange, f *store.Found, content *mask.View) {
+func (s *TestSender) hide(x *callback.Exchange, f *store.Found, content *mask.View) {
 	if x.Method == http.MethodGet && !s.o.Mask.None() {
 		x.Signed = nil // the signed text is the query of the address, which may be masked
 	}
@@ -200,20 +200,10 @@ func (s *Sender) hide(x *callback.Exchange, f *store.Found, content *mask.View) 
 	x.Result.Response = content.AnswerText(x.Result.Response)
 }
 
-// hostOf returns the host that a notice is delivered to; empty without one.
-func hostOf(rt *route.Route, f *store.Found) string {
+// testHost returns the host that a notice is delivered to; empty without one.
+func testHost(rt *route.Route, f *store.Found) string {
 	if f.URL == "" && rt.Target.URL != nil {
 		return history.HostOf(rt.Target.URL.String())
 	}
 	return history.HostOf(f.URL)
-}
-
-// View returns the content of a notice with masking rules.
-func View(rules *mask.Rules, n *notice.Notice) *mask.View {
-	sent := mask.Sent{ContentType: n.EffectiveType(), Body: n.Body, URL: n.URL, Headers: map[string]string{}}
-	for _, h := range n.Headers {
-		sent.Headers[h.Name] = h.Value
-	}
-
-	return rules.View(sent)
 }

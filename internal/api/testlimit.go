@@ -1,4 +1,4 @@
-package testcall
+package api
 
 import (
 	"sync"
@@ -16,14 +16,14 @@ const (
 	testsAtOnce  = 3
 )
 
-// limits limits the tests of each client on each route.
-type limits struct {
+// testLimits limits the tests of each client on each route.
+type testLimits struct {
 	mu sync.Mutex
 	by map[[2]string]*rate.Limiter // by client and route
 }
 
 // admit reports whether the client may send a test now, and otherwise the time to wait.
-func (l *limits) admit(client string, rt *route.Route, now time.Time) (wait time.Duration, ok bool) {
+func (l *testLimits) admit(client string, rt *route.Route, now time.Time) (wait time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	id := [2]string{client, rt.Name}

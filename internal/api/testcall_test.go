@@ -1,4 +1,4 @@
-package testcall_test
+package api_test
 
 import (
 	"errors"
@@ -8,22 +8,18 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"notifier/internal/api"
 	"notifier/internal/callback"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
-	"notifier/internal/testcall"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
 // caller is a client without a prefix.
-var caller = testcall.Caller{Name: "all", All: true}
+var caller = api.TestCaller{Name: "all", All: true}
 
 // newSender returns a Sender that makes real calls. Its route orders may reach the private hosts of allow.
-func newSender(t *testing.T, allow string, timeout time.Duration) *testcall.Sender {
+func newSender(t *testing.T, allow string, timeout time.Duration) *api.TestSender {
 	t.Helper()
 	orders := &route.Route{Name: "orders", Prefix: "app1:orders", Target: route.Target{Kind: route.KindNotice}, Ladder: notice.DefaultLadder,
 		Timeout: timeout, Concurrency: 4, Ack: route.Ack{Kind: route.Ack2xx}}
@@ -41,7 +37,7 @@ func newSender(t *testing.T, allow string, timeout time.Duration) *testcall.Send
 	}
 	h := callback.New(callback.Options{})
 	t.Cleanup(h.Close)
-	return testcall.New(testcall.Options{Routes: table, Probe: h.Probe})
+	return api.NewTestSender(api.TestOptions{Routes: table, Probe: h.Probe})
 }
 
 func noticeTo(address string) *store.Found {
@@ -111,12 +107,12 @@ func TestTestNeedsARouteWithHTTP(t *testing.T) {
 	s := newSender(t, "", time.Second)
 	for _, prefix := range []string{"app1:jobs", "app1:removed"} {
 		f := &store.Found{Notice: &notice.Notice{Key: prefix + ":a:1", Route: prefix}}
-		if _, err := s.Send(t.Context(), caller, f); !errors.Is(err, testcall.ErrTarget) || s.Tests(f) {
+		if _, err := s.Send(t.Context(), caller, f); !errors.Is(err, api.ErrTestTarget) || s.Tests(f) {
 			t.Errorf("%s: %v, tests %v", prefix, err, s.Tests(f))
 		}
 	}
-	var none *testcall.Sender
-	if _, err := none.Send(t.Context(), caller, noticeTo("https://shop.example/")); !errors.Is(err, testcall.ErrTarget) {
+	var none *api.TestSender
+	if _, err := none.Send(t.Context(), caller, noticeTo("https://shop.example/")); !errors.Is(err, api.ErrTestTarget) {
 		t.Errorf("without a Sender: %v", err)
 	}
 }
@@ -129,7 +125,7 @@ func TestSealedNoticeIsNotSent(t *testing.T) {
 	f := noticeTo(shop.URL)
 	f.Sealed = "s1c:AAAAAAAAAAAAAAAA:x"
 	s := newSender(t, "127.0.0.1", time.Second)
-	if _, err := s.Send(t.Context(), caller, f); !errors.Is(err, testcall.ErrSealed) || s.Tests(f) {
+	if _, err := s.Send(t.Context(), caller, f); !errors.Is(err, api.ErrTestSealed) || s.Tests(f) {
 		t.Errorf("%v, tests %v", err, s.Tests(f))
 	}
 }
