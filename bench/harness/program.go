@@ -86,7 +86,7 @@ func coldBuild(ctx context.Context, dir, root string, env []string, v Values) {
 	actions := must(os.ReadFile(graph))
 	check(secondsByModule(actions, string(list), v))
 
-	sizes := must(goCommand(ctx, root, env, "run", "./internal/tools/binsize", program))
+	sizes := must(goCommand(ctx, root, env, "run", "./internal/tools", "binsize", program))
 
 	check(mbByModule(string(sizes), v))
 }

@@ -13,7 +13,6 @@ import (
 	"notifier/internal/store"
 	"notifier/internal/testkit"
 	"notifier/internal/wire"
-	"notifier/internal/wire/wiretest"
 )
 
 var partition = keys.Partition{Prefix: "app1"}
@@ -191,7 +190,7 @@ func FuzzReplies(f *testing.F) {
 	f.Add([]byte{255})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		ctx := t.Context()
-		c, a := wiretest.Answers(t, b)
+		c, a := testkit.Answers(t, b)
 		s := Redis{store.New(store.Options{Client: c, Space: keys.Space{Namespace: "notifier", Shards: 1}, Prefixes: []string{"app1"}})}
 		a.Learning = []string{"app1"}
 		if err := s.Layout.Learn(ctx); err != nil {

@@ -11,7 +11,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
-	"notifier/internal/apidocs"
 	"notifier/internal/audit"
 	"notifier/internal/auth"
 	"notifier/internal/codec"
@@ -20,7 +19,6 @@ import (
 	"notifier/internal/problems"
 	"notifier/internal/route"
 	"notifier/internal/search"
-	"notifier/internal/testcall"
 	"notifier/internal/wire"
 )
 
@@ -55,7 +53,7 @@ type Options struct {
 	// Recurrences stores recurring notices. Nil: their calls are answered with 404.
 	Recurrences Recurrer
 	// Tests sends test calls to receivers. Nil: every test is answered with 409.
-	Tests *testcall.Sender
+	Tests *TestSender
 	// Mask are the rules by which copies of attempts are masked. Nil: they are not.
 	Mask *mask.Rules
 	// Metrics answers GET /metrics. Nil means 404.
@@ -104,7 +102,7 @@ type api struct {
 	forgetter  Forgetter
 	opener     Opener   // nil = no notice is sealed
 	recurrer   Recurrer // nil = there are no recurring notices
-	tests      *testcall.Sender
+	tests      *TestSender
 	mask       *mask.Rules
 	tapTimes   tapTimes
 	trail      *audit.Trail
@@ -130,7 +128,7 @@ type api struct {
 	logCalls   LogCalls
 	loopback   bool
 	document   func() []byte // made by the first call, as docs is
-	docs       func() *apidocs.Docs
+	docs       func() *docsPage
 	tree       []operation
 	now        func() time.Time // by Redis's clock
 	crossSite  *http.CrossOriginProtection
@@ -196,8 +194,8 @@ func New(o Options) http.Handler {
 }
 
 // page renders the document for people.
-func (a *api) page() *apidocs.Docs {
-	docs, err := apidocs.New(a.document())
+func (a *api) page() *docsPage {
+	docs, err := newDocs(a.document())
 	if err != nil {
 		panic("api: " + err.Error()) // it does not depend on input
 	}

@@ -37,6 +37,23 @@
 //
 // The service stores a body that is given as JSON byte for byte, without decoding it. For that reason package codec
 // parses requests with a small scanner, which keeps these bytes.
+//
+// # Test calls
+//
+// A [TestSender] sends one callback with a test body to the receiver of a stored notice, for the API and the pages. It is
+// signed as the route's other callbacks are, and the notice does not change. The key in the callback ends with :test, so
+// that a receiver can recognize it.
+//
+// At each instance, a client may usually start three tests of a route at once, then six a minute. The route's limits of
+// concurrency and rate normally do not apply. The result contains no secret, and values that the dashboard masks are
+// hidden. A client that may see only a part of the notices gets the outcome, but no content.
+//
+// # The page for people
+//
+// GET /docs is the document as one HTML page, which docs.go and docs.templ make at the first request. The page needs no
+// script and loads only its style sheet. Links can point to a call or a type, for example /docs#schedule or
+// /docs#type-notice. The page is made from the document alone, and knows no call of it.
 package api
 
-//go:generate go run ../tools/apidoc ../../openapi.json
+//go:generate go run ../tools apidoc ../../openapi.json
+//go:generate go tool -modfile=../../tools/go.mod templ generate

@@ -13,8 +13,8 @@ import (
 	"notifier/internal/api"
 	"notifier/internal/engine/enginetest"
 	"notifier/internal/history"
-	_ "notifier/internal/history/sqlite"
 	"notifier/internal/notice"
+	_ "notifier/worker/sqlitehistory"
 )
 
 var friday = time.Date(2026, 11, 20, 12, 0, 0, 123_456_000, time.UTC)

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 
-	"notifier/internal/apidocs"
 	"notifier/internal/auth"
 	"notifier/internal/codec"
 )
@@ -371,8 +370,8 @@ func (a *api) operations() []operation {
 			ok: []int{ok}, fails: []int{tooMany}, serve: a.keySet}},
 		{auth.Public, call{method: "GET", path: "/openapi.json", id: "openapi", summary: "This document", ok: []int{ok},
 			serve: a.serveDocument}},
-		{auth.Public, call{method: "GET", path: apidocs.Path, id: "docs", hidden: true, serve: a.serveDocs}},
-		{auth.Public, call{method: "GET", path: apidocs.StylePath, id: "docsStyle", hidden: true, serve: a.serveDocsStyle}},
+		{auth.Public, call{method: "GET", path: docsPath, id: "docs", hidden: true, serve: a.serveDocs}},
+		{auth.Public, call{method: "GET", path: docsStylePath, id: "docsStyle", hidden: true, serve: a.serveDocsStyle}},
 	}
 	for i := range ops {
 		ops[i].segments = strings.Split(ops[i].path[1:], "/")

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"notifier/internal/notice"
-	"notifier/internal/testcall"
 )
 
 // TestAnswer answers POST /v1/notices/{key}/test.
@@ -41,12 +40,12 @@ func (a *api) sendTest(w http.ResponseWriter, r *http.Request, at site) error {
 	}
 
 	f = a.opened(r.Context(), at.caller, &f)
-	x, err := a.tests.Send(r.Context(), testcall.Caller{Name: at.Name, All: at.Prefix == ""}, &f)
-	var limit *testcall.LimitError
+	x, err := a.tests.Send(r.Context(), TestCaller{Name: at.Name, All: at.Prefix == ""}, &f)
+	var limit *TestLimitError
 	switch {
 	case errors.As(err, &limit):
 		return problem(http.StatusTooManyRequests, "%v", err).with("Retry-After", strconv.Itoa(int(limit.Seconds()/time.Second)))
-	case errors.Is(err, testcall.ErrTarget), errors.Is(err, testcall.ErrSealed):
+	case errors.Is(err, ErrTestTarget), errors.Is(err, ErrTestSealed):
 		p := problem(http.StatusConflict, "%v", err)
 		p.State = string(f.State)
 		return p
@@ -58,7 +57,7 @@ func (a *api) sendTest(w http.ResponseWriter, r *http.Request, at site) error {
 	return writeJSON(w, http.StatusOK, testAnswerOf(f.Key, x))
 }
 
-func testAnswerOf(key string, x *testcall.Result) TestAnswer {
+func testAnswerOf(key string, x *TestResult) TestAnswer {
 	return TestAnswer{Key: key, Host: x.Host, Outcome: string(x.Outcome), Reason: string(x.Reason), Status: x.Exchange.Status,
 		DurationMS: millis(x.Took), Response: notice.Kept(x.Answer), Final: x.Final, NextMS: x.Next.Milliseconds()}
 }

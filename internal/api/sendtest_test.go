@@ -13,18 +13,17 @@ import (
 	"notifier/internal/mask"
 	"notifier/internal/notice"
 	"notifier/internal/route"
-	"notifier/internal/testcall"
 )
 
 // testsOf sends the tests of an API by a probe. Without one, each test is acknowledged.
-func testsOf(o *api.Options, rules *mask.Rules, probe func(*notice.Notice) callback.Exchange) *testcall.Sender {
+func testsOf(o *api.Options, rules *mask.Rules, probe func(*notice.Notice) callback.Exchange) *api.TestSender {
 	if probe == nil {
 		probe = func(*notice.Notice) callback.Exchange {
 			return callback.Exchange{Method: "POST", Status: 200, ResponseBody: "thanks", Duration: 12500 * time.Microsecond,
 				Result: notice.DeliveredResult(200)}
 		}
 	}
-	return testcall.New(testcall.Options{Routes: o.Routes, Mask: rules,
+	return api.NewTestSender(api.TestOptions{Routes: o.Routes, Mask: rules,
 		Probe: func(_ context.Context, _ *route.Route, n *notice.Notice) callback.Exchange { return probe(n) }})
 }
 

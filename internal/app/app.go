@@ -18,17 +18,16 @@ import (
 	"notifier/internal/doctor"
 	"notifier/internal/engine"
 	"notifier/internal/fleet"
-	_ "notifier/internal/history/postgres" // for postgres://
-	_ "notifier/internal/history/sqlite"   // for sqlite:///
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
 	"notifier/internal/problems"
 	"notifier/internal/route"
 	"notifier/internal/telemetry"
-	"notifier/internal/testcall"
 	"notifier/internal/tracing"
 	"notifier/internal/ui"
 	"notifier/internal/wire"
+	_ "notifier/worker/pghistory"     // for postgres://
+	_ "notifier/worker/sqlitehistory" // for sqlite:///
 )
 
 // Options of a Process.
@@ -199,7 +198,7 @@ func (p *Process) newHandler() http.Handler {
 		ring = wire.FixedKey(c.Key)
 	}
 
-	tests := testcall.New(testcall.Options{Routes: p.table, Probe: p.calls.Probe, Mask: c.UIMask})
+	tests := api.NewTestSender(api.TestOptions{Routes: p.table, Probe: p.calls.Probe, Mask: c.UIMask})
 
 	figures := problems.SamplerOptions{Engine: p.Engine, Routes: p.table, Health: p.Engine, Now: p.Engine.Now}
 	if !o.Throwaway {

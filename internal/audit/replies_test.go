@@ -3,12 +3,16 @@ package audit
 import (
 	"testing"
 
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/keys"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
-	"notifier/internal/wire/wiretest"
 )
 
 func FuzzReplies(f *testing.F) {
-	wiretest.FuzzReplies(f, func(t *testing.T, w *wire.Client, _ *wiretest.Replies) []func() error {
+	testkit.FuzzReplies(f, func(t *testing.T, c *redis.Client, _ *testkit.Replies) []func() error {
+		w := wire.New(wire.Options{Client: c, Space: keys.Space{Namespace: "notifier", Shards: 1}})
 		ctx, s := t.Context(), &Store{w}
 		return []func() error{
 			func() error { return s.Audit(ctx, Entry{Action: Pause}) },

@@ -16,7 +16,6 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/testkit"
 	"notifier/internal/wire"
-	"notifier/internal/wire/wiretest"
 )
 
 func TestAudit(t *testing.T) {
@@ -294,7 +293,7 @@ func TestFormerClientsShareOneStream(t *testing.T) {
 func TestAuditIsCopied(t *testing.T) {
 	t.Parallel()
 	s, _ := openStore(t)
-	far := &Store{wiretest.On(t, testkit.StartRedis(t).URL(), s.Wire.Space.Namespace)}
+	far := storeOn(t, testkit.StartRedis(t).URL(), s.Wire.Space.Namespace)
 	ctx := t.Context()
 	s.fill(t, "ops", SignIn, 3)
 	s.fill(t, "ops", SignIn, 2) // counted
@@ -387,8 +386,19 @@ func TestAuditDoesNotWaitForASlowNode(t *testing.T) {
 
 func openStore(t *testing.T) (*Store, *testkit.Redis) {
 	t.Helper()
-	w, srv := wiretest.Open(t)
-	return &Store{w}, srv
+	srv := testkit.SharedRedis(t)
+	return storeOn(t, srv.URL(), srv.Namespace()), srv
+}
+
+// storeOn returns the audit of a namespace on a server.
+func storeOn(t *testing.T, url, namespace string) *Store {
+	t.Helper()
+	w := wire.New(wire.Options{Client: testkit.Client(t, url), Space: keys.Space{Namespace: namespace, Shards: 1}})
+	if err := w.Detect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	return &Store{w}
 }
 
 // breaks ends the connection at one command, or one pipeline, of several clients.
@@ -439,7 +449,7 @@ func TestCallsThatBreakOffAreMadeAgain(t *testing.T) {
 	} {
 		for n, broken := 0, true; broken; n++ {
 			at := fmt.Sprint(srv.Namespace(), name, n)
-			s, far := &Store{wiretest.On(t, srv.URL(), at)}, &Store{wiretest.On(t, srv.URL(), at+"far")}
+			s, far := storeOn(t, srv.URL(), at), storeOn(t, srv.URL(), at+"far")
 			s.fill(t, "stays", Cancel, 12)
 			s.fill(t, "gone", Pause, 2)
 			if err := s.Wire.Redis.ZAdd(t.Context(), s.Wire.Space.AuditClients(), redis.Z{Score: 1, Member: "gone"}).Err(); err != nil {

@@ -9,9 +9,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"notifier/internal/keys"
 	"notifier/internal/testkit"
 	"notifier/internal/wire"
-	"notifier/internal/wire/wiretest"
 )
 
 func (s *SessionStore) begin(t *testing.T, client, link, id string) {
@@ -322,11 +322,16 @@ func TestSessionsThoughRedisIsAway(t *testing.T) {
 
 func openStore(t *testing.T) (*SessionStore, *testkit.Redis) {
 	t.Helper()
-	w, srv := wiretest.Open(t)
-	return &SessionStore{w}, srv
+	srv := testkit.SharedRedis(t)
+	return storeOn(t, srv.URL(), srv.Namespace()), srv
 }
 
 func storeOn(t *testing.T, url, namespace string) *SessionStore {
 	t.Helper()
-	return &SessionStore{wiretest.On(t, url, namespace)}
+	w := wire.New(wire.Options{Client: testkit.Client(t, url), Space: keys.Space{Namespace: namespace, Shards: 1}})
+	if err := w.Detect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	return &SessionStore{w}
 }

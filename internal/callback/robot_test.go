@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/alarm"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 )
@@ -43,15 +42,15 @@ func isText(_ *http.Request, body map[string]any) bool {
 	return body["msgtype"] == "text" && strings.Contains(content, "notifier") && len(content) <= 2048
 }
 
-var teams = map[alarm.Format]team{
-	alarm.DingTalk: {"/robot/send?access_token=0123456789abcdef0123", `{"errcode":0,"errmsg":"ok"}`, `{"errcode":310000,"errmsg":"sign not match"}`,
+var teams = map[route.AlarmFormat]team{
+	route.DingTalk: {"/robot/send?access_token=0123456789abcdef0123", `{"errcode":0,"errmsg":"ok"}`, `{"errcode":310000,"errmsg":"sign not match"}`,
 		200, 200, func(r *http.Request, body map[string]any) bool {
 			q := r.URL.Query()
 			ms, _ := strconv.ParseInt(q.Get("timestamp"), 10, 64)
 			return isText(r, body) && q.Get("access_token") == "0123456789abcdef0123" && recent(ms/1000) &&
 				q.Get("sign") == digest(robotKey, q.Get("timestamp")+"\n"+robotKey)
 		}},
-	alarm.Feishu: {"/open-apis/bot/v2/hook/0123abcd-0123-4567", `{"StatusCode":0,"StatusMessage":"success","code":0,"data":{},"msg":"success"}`,
+	route.Feishu: {"/open-apis/bot/v2/hook/0123abcd-0123-4567", `{"StatusCode":0,"StatusMessage":"success","code":0,"data":{},"msg":"success"}`,
 		`{"code":19021,"data":{},"msg":"sign match fail or timestamp is not within one hour from current time"}`, 200, 200,
 		func(_ *http.Request, body map[string]any) bool {
 			at, _ := body["timestamp"].(string)
@@ -59,11 +58,11 @@ var teams = map[alarm.Format]team{
 			content, _ := body["content"].(map[string]any)
 			return body["msg_type"] == "post" && content["post"] != nil && recent(s) && body["sign"] == digest(at+"\n"+robotKey, "")
 		}},
-	alarm.WeCom: {"/cgi-bin/webhook/send?key=633a31f6-7f9c-4bc4-97a0", `{"errcode":0,"errmsg":"ok"}`,
+	route.WeCom: {"/cgi-bin/webhook/send?key=633a31f6-7f9c-4bc4-97a0", `{"errcode":0,"errmsg":"ok"}`,
 		`{"errcode":45009,"errmsg":"api freq out of limit"}`, 200, 200, isText},
-	alarm.Slack: {"/services/T0000000/B0000000/XXXXXXXXXXXX0", "ok", "invalid_payload", 200, 400,
+	route.Slack: {"/services/T0000000/B0000000/XXXXXXXXXXXX0", "ok", "invalid_payload", 200, 400,
 		func(_ *http.Request, body map[string]any) bool { text, _ := body["text"].(string); return text != "" }},
-	alarm.Teams: {"/workflows/0123456789abcdef/triggers/manual/paths/invoke?api-version=1&sig=0123456789", "", "", 202, 400,
+	route.Teams: {"/workflows/0123456789abcdef/triggers/manual/paths/invoke?api-version=1&sig=0123456789", "", "", 202, 400,
 		func(_ *http.Request, body map[string]any) bool {
 			list, _ := body["attachments"].([]any)
 			card, _ := list[0].(map[string]any)
@@ -71,10 +70,10 @@ var teams = map[alarm.Format]team{
 		}},
 }
 
-func robotRoute(t *testing.T, f alarm.Format, address, key string) *route.Route {
+func robotRoute(t *testing.T, f route.AlarmFormat, address, key string) *route.Route {
 	t.Helper()
 	r := fixedRoute(address)
-	r.Target.Secret, r.Robot = true, alarm.NewRobot(f, r.Target.URL, key)
+	r.Target.Secret, r.Robot = true, route.NewRobot(f, r.Target.URL, key)
 	ack, err := route.ParseAck(f.Ack())
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +104,7 @@ func TestEachFormatIsTakenAndRefused(t *testing.T) {
 				key = robotKey
 			}
 			r := robotRoute(t, f, s.URL+want.path, key)
-			n := testNotice(string(r.Robot.Body(&alarm.Message{Event: alarm.Dead, Route: "shop", Reason: "gone", Count: 1})))
+			n := testNotice(string(r.Robot.Body(&route.AlarmMessage{Event: route.AlarmDead, Route: "shop", Reason: "gone", Count: 1})))
 			if res := h.Handle(background(t), r, n); res.Outcome != notice.OutcomeDelivered {
 				t.Errorf("%+v of %s", res, seen)
 			}

@@ -10,17 +10,17 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
-	"notifier/internal/testcall"
 )
 
 func TestSendTestOfANotice(t *testing.T) {
 	t.Parallel()
 	result := notice.DeliveredResult(200)
 	d := newTestCLI(t, func(o *api.Options) {
-		o.Tests = testcall.New(testcall.Options{Routes: o.Routes, Probe: func(context.Context, *route.Route, *notice.Notice) callback.Exchange {
+		probe := func(context.Context, *route.Route, *notice.Notice) callback.Exchange {
 			return callback.Exchange{Status: result.Status, ResponseBody: result.Response, Duration: 12500 * time.Microsecond,
 				Next: 15 * time.Second, Result: result}
-		}})
+		}
+		o.Tests = api.NewTestSender(api.TestOptions{Routes: o.Routes, Probe: probe})
 	})
 	const key = "app1:orders:t:1"
 	d.run(0, "schedule", key, "--to", "https://shop.example/hook", "--delay", "1h")

@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"notifier/internal/alarm"
 	"notifier/internal/route"
 )
 
@@ -17,23 +16,23 @@ func (r *reader) robots(c *Config) {
 	asked := map[*route.Route]*route.Route{} // by hook: the first route that asks
 	for _, rt := range c.Routes {
 		variable, text := routePrefix(rt.Name)+"ON_DEAD_FORMAT", r.formats[rt.Name].format
-		f, err := alarm.Parse(text)
+		f, err := route.ParseAlarmFormat(text)
 		switch first := asked[rt.OnDead]; {
 		case err != nil:
 			r.add(variable, text, err.Error())
-		case rt.OnDead == nil && f != alarm.JSON && r.hookOf[rt.Name] == "":
+		case rt.OnDead == nil && f != route.AlarmJSON && r.hookOf[rt.Name] == "":
 			r.add(variable, text, "needs "+routePrefix(rt.Name)+"ON_DEAD, the name of the route that gets the messages")
 		case rt.OnDead == nil:
 		case first == nil:
 			asked[rt.OnDead] = rt
-			if f != alarm.JSON {
+			if f != route.AlarmJSON {
 				r.robot(rt, f)
 			}
 		case r.formats[first.Name].format != text:
 			r.add(variable, text, "differs from that of route "+first.Name+", which has the same ON_DEAD; want one format, or another route")
 		}
 
-		if rt.OnDead != nil && f != alarm.JSON && rt.OnDeadBody > 0 {
+		if rt.OnDead != nil && f != route.AlarmJSON && rt.OnDeadBody > 0 {
 			r.add(routePrefix(rt.Name)+"ON_DEAD_BODY", "include", "is for ON_DEAD_FORMAT=json; a message contains no body, remove it")
 		}
 	}
@@ -53,7 +52,7 @@ func (r *reader) robots(c *Config) {
 }
 
 // robot makes the hook of a route send messages. The format sets the acknowledgement, and the rate if that is not lower.
-func (r *reader) robot(rt *route.Route, f alarm.Format) {
+func (r *reader) robot(rt *route.Route, f route.AlarmFormat) {
 	hook, prefix := rt.OnDead, routePrefix(rt.OnDead.Name)
 	if hook.Target.Kind != route.KindFixed {
 		r.add(routePrefix(rt.Name)+"ON_DEAD_FORMAT", string(f), "needs "+prefix+"TARGET to be the address of the team's robot, or "+
@@ -69,7 +68,7 @@ func (r *reader) robot(rt *route.Route, f alarm.Format) {
 		r.add(prefix+"METHOD", hook.Method, "want POST for messages in the format "+string(f))
 	}
 
-	if hook.Rate > alarm.Rate {
+	if hook.Rate > route.AlarmRate {
 		r.add(prefix+"RATE", strconv.FormatFloat(hook.Rate*60, 'g', -1, 64)+"/m", "want at most 15/m for messages in the format "+string(f))
 	}
 
@@ -80,14 +79,14 @@ func (r *reader) robot(rt *route.Route, f alarm.Format) {
 
 	hook.Ack, _ = route.ParseAck(f.Ack()) // a test parses them all
 	if hook.Rate == 0 {
-		hook.Rate = alarm.Rate
+		hook.Rate = route.AlarmRate
 	}
 
-	hook.Robot, hook.Target.Secret = alarm.NewRobot(f, hook.Target.URL, secret), true
+	hook.Robot, hook.Target.Secret = route.NewRobot(f, hook.Target.URL, secret), true
 }
 
 // wrongSecret returns the problem of a key for messages; empty if it has none.
-func wrongSecret(f alarm.Format, secret string) string {
+func wrongSecret(f route.AlarmFormat, secret string) string {
 	switch {
 	case secret == "":
 	case !f.Signs():
@@ -100,7 +99,7 @@ func wrongSecret(f alarm.Format, secret string) string {
 
 // alarm reads the address for what Redis cannot carry.
 func (r *reader) alarm(raw *serviceVars) *route.Route {
-	f, wrong := alarm.Parse(raw.AlarmFormat)
+	f, wrong := route.ParseAlarmFormat(raw.AlarmFormat)
 	if wrong != nil {
 		r.add(Prefix+"ALARM_FORMAT", raw.AlarmFormat, wrong.Error())
 	} else if text := wrongSecret(f, raw.AlarmSecret); text != "" {
@@ -108,7 +107,7 @@ func (r *reader) alarm(raw *serviceVars) *route.Route {
 	}
 
 	if raw.AlarmURL == "" {
-		if wrong == nil && (f != alarm.JSON || raw.AlarmSecret != "") && !r.errs.Of(Prefix+"ALARM_URL") {
+		if wrong == nil && (f != route.AlarmJSON || raw.AlarmSecret != "") && !r.errs.Of(Prefix+"ALARM_URL") {
 			r.add(Prefix+"ALARM_URL", "", "is missing; want the address that gets the messages, or remove ALARM_FORMAT and ALARM_SECRET")
 		}
 		return nil
@@ -123,7 +122,7 @@ func (r *reader) alarm(raw *serviceVars) *route.Route {
 	t.Secret = true
 	ack, _ := route.ParseAck(f.Ack())
 	return &route.Route{Name: "alarm", Prefix: "alarm", Target: t, Ack: ack, Timeout: defaultTimeout, HostConcurrency: 1,
-		Concurrency: 1, Robot: alarm.NewRobot(f, t.URL, raw.AlarmSecret)}
+		Concurrency: 1, Robot: route.NewRobot(f, t.URL, raw.AlarmSecret)}
 }
 
 // publicURL reads the address of the pages for people.

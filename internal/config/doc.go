@@ -9,4 +9,4 @@
 // telemetry exports spans and metrics to.
 package config
 
-//go:generate go run ../tools/configdoc ../../docs/configuration.md
+//go:generate go run ../tools configdoc ../../docs/configuration.md

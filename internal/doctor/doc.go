@@ -8,4 +8,4 @@
 // eviction policy and the output buffer of subscribers. These changes lose no data, need no restart and can be undone.
 package doctor
 
-//go:generate go run ../tools/acl ../../deploy/users.acl
+//go:generate go run ../tools acl ../../deploy/users.acl

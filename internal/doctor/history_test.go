@@ -16,11 +16,11 @@ import (
 	"notifier/internal/config"
 	"notifier/internal/fleet"
 	"notifier/internal/history"
-	_ "notifier/internal/history/postgres"
-	_ "notifier/internal/history/sqlite"
 	"notifier/internal/keys"
 	"notifier/internal/store"
 	"notifier/internal/testkit"
+	_ "notifier/worker/pghistory"
+	_ "notifier/worker/sqlitehistory"
 )
 
 func TestHistoryReportsDatabaseAndBacklog(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/alarm"
 	"notifier/internal/dispatch"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
@@ -38,13 +37,13 @@ type alarms struct {
 	unavailable time.Time // since when; zero = Redis answers
 	why         string
 	lost        []string
-	told        map[alarm.Event]bool // causes that have begun
+	told        map[route.AlarmEvent]bool // causes that have begun
 	waiting     []*waitingAlarm
 }
 
 // waitingAlarm is a message that is not acknowledged yet.
 type waitingAlarm struct {
-	alarm.Message
+	route.AlarmMessage
 	began, next time.Time
 }
 
@@ -53,7 +52,7 @@ func newAlarms(o *Options) *alarms {
 		return nil
 	}
 
-	return &alarms{route: o.AlarmRoute, handler: o.Handler, instance: o.Instance, logger: o.Logger, told: map[alarm.Event]bool{},
+	return &alarms{route: o.AlarmRoute, handler: o.Handler, instance: o.Instance, logger: o.Logger, told: map[route.AlarmEvent]bool{},
 		every: alarmEvery, after: alarmAfter, again: alarmAgain, end: alarmGiveUp}
 }
 
@@ -110,30 +109,30 @@ func (a *alarms) look(now time.Time, full string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, text := range a.lost {
-		a.add(now, alarm.Message{Event: alarm.Lost, Since: now.UTC(), Text: text})
+		a.add(now, route.AlarmMessage{Event: route.AlarmLost, Since: now.UTC(), Text: text})
 	}
 
 	a.lost = nil
-	a.change(now, alarm.FullEnded, full != "", &alarm.Message{Event: alarm.Full, Since: now.UTC(), Text: full})
-	a.change(now, alarm.Available, !a.unavailable.IsZero() && now.Sub(a.unavailable) >= a.after,
-		&alarm.Message{Event: alarm.Unavailable, Since: a.unavailable.UTC(), Text: a.why})
+	a.change(now, route.AlarmFullEnded, full != "", &route.AlarmMessage{Event: route.AlarmFull, Since: now.UTC(), Text: full})
+	a.change(now, route.AlarmAvailable, !a.unavailable.IsZero() && now.Sub(a.unavailable) >= a.after,
+		&route.AlarmMessage{Event: route.AlarmUnavailable, Since: a.unavailable.UTC(), Text: a.why})
 }
 
 // change adds the message m about a cause that has begun, or the one that it has ended. The caller holds mu.
-func (a *alarms) change(now time.Time, ends alarm.Event, holds bool, m *alarm.Message) {
+func (a *alarms) change(now time.Time, ends route.AlarmEvent, holds bool, m *route.AlarmMessage) {
 	begins := m.Event
 	switch {
 	case holds && !a.told[begins]:
 		a.add(now, *m)
 	case !holds && a.told[begins]:
-		a.add(now, alarm.Message{Event: ends})
+		a.add(now, route.AlarmMessage{Event: ends})
 	}
 
 	a.told[begins] = holds
 }
 
 // add adds a message. The caller holds mu.
-func (a *alarms) add(now time.Time, m alarm.Message) {
+func (a *alarms) add(now time.Time, m route.AlarmMessage) {
 	m.Instance = a.instance
 	a.waiting = append(a.waiting, &waitingAlarm{m, now, now})
 }
@@ -173,7 +172,7 @@ func (a *alarms) attempt(ctx context.Context, m *waitingAlarm) notice.Result {
 	ctx, cancel := context.WithTimeout(ctx, a.route.Timeout)
 	defer cancel()
 	return a.handler.Handle(ctx, a.route, &notice.Notice{Key: keys.Fill(a.route.Prefix, "message") + ":" + string(m.Event),
-		Route: a.route.Prefix, Made: notice.MadeAt(m.began), Due: m.began, Content: notice.Content{Body: a.route.Robot.Body(&m.Message)}})
+		Route: a.route.Prefix, Made: notice.MadeAt(m.began), Due: m.began, Content: notice.Content{Body: a.route.Robot.Body(&m.AlarmMessage)}})
 }
 
 // causePage returns the address of the page about the dead letters of a route, or about its receivers; empty if the

@@ -10,7 +10,6 @@ import (
 
 	"go.uber.org/zap/zaptest"
 
-	"notifier/internal/alarm"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 )
@@ -36,7 +35,7 @@ func (l *teamLog) Handle(_ context.Context, _ *route.Route, n *notice.Notice) no
 func testAlarms(t *testing.T, l *teamLog) *alarms {
 	t.Helper()
 	r := testRoute("alarm", "alarm")
-	r.Robot = alarm.NewRobot(alarm.JSON, nil, "")
+	r.Robot = route.NewRobot(route.AlarmJSON, nil, "")
 	return newAlarms(&Options{AlarmRoute: r, Handler: l, Instance: "a", Logger: zaptest.NewLogger(t)})
 }
 

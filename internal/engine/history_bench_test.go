@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"notifier/internal/history"
-	_ "notifier/internal/history/postgres"
 	"notifier/internal/testkit"
+	_ "notifier/worker/pghistory"
 )
 
 // BenchmarkDrainKept is BenchmarkDrain with and without a history in PostgreSQL

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"notifier/internal/history"
-	_ "notifier/internal/history/sqlite"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
 	"notifier/internal/testkit"
+	_ "notifier/worker/sqlitehistory"
 )
 
 // keeps starts an engine with a history in SQLite.

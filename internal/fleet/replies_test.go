@@ -4,13 +4,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/keys"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
-	"notifier/internal/wire/wiretest"
 )
 
 func FuzzReplies(f *testing.F) {
-	wiretest.FuzzReplies(f, func(t *testing.T, w *wire.Client, a *wiretest.Replies) []func() error {
+	testkit.FuzzReplies(f, func(t *testing.T, c *redis.Client, a *testkit.Replies) []func() error {
+		w := wire.New(wire.Options{Client: c, Space: keys.Space{Namespace: "notifier", Shards: 1}})
 		ctx, s := t.Context(), NewStore(store.NewLayout(w, store.LayoutOptions{}))
 		a.Learning = []string{"app1"}
 		if err := s.l.Learn(ctx); err != nil {

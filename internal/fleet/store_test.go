@@ -14,7 +14,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/store"
 	"notifier/internal/testkit"
-	"notifier/internal/wire/wiretest"
+	"notifier/internal/wire"
 )
 
 func (s *Store) beat(t *testing.T, b Heartbeat) Roster {
@@ -415,11 +415,16 @@ func BenchmarkPublish(b *testing.B) {
 
 func openStore(t *testing.T) (*Store, *testkit.Redis) {
 	t.Helper()
-	w, srv := wiretest.Open(t)
-	return NewStore(store.NewLayout(w, store.LayoutOptions{Prefixes: []string{"app1"}})), srv
+	srv := testkit.SharedRedis(t)
+	return storeOn(t, srv.URL(), srv.Namespace()), srv
 }
 
 func storeOn(t testing.TB, url, namespace string) *Store {
 	t.Helper()
-	return NewStore(store.NewLayout(wiretest.On(t, url, namespace), store.LayoutOptions{Prefixes: []string{"app1"}}))
+	w := wire.New(wire.Options{Client: testkit.Client(t, url), Space: keys.Space{Namespace: namespace, Shards: 1}})
+	if err := w.Detect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	return NewStore(store.NewLayout(w, store.LayoutOptions{Prefixes: []string{"app1"}}))
 }

@@ -38,7 +38,8 @@
 //
 // # The database
 //
-// Packages history/postgres and history/sqlite have the drivers and the migrations; a program imports those that it needs.
+// Packages worker/pghistory and worker/sqlitehistory have the drivers and the migrations; a program imports the ones that it
+// needs.
 // PostgreSQL has one partition per day. It is created before the first row of that day, and dropped when the retention,
 // if one is set, has passed. SQLite serves only the instances of one machine.
 //

@@ -43,12 +43,12 @@ const (
 
 var drivers = map[string]Driver{}
 
-// packages names the package that a program outside of this module imports for the addresses of a scheme.
+// packages names the package that a program imports for the addresses of a scheme.
 var packages = map[string]string{"sqlite": "notifier/worker/sqlitehistory", "postgres": "notifier/worker/pghistory",
 	"postgresql": "notifier/worker/pghistory"}
 
-// Register makes a driver known by the schemes of its addresses. Packages history/postgres and history/sqlite register
-// theirs when they are imported. It must not be called while other functions of this package run.
+// Register makes a driver known by the schemes of its addresses. Packages worker/pghistory and worker/sqlitehistory
+// register theirs when they are imported. It must not be called while other functions of this package run.
 func Register(d Driver, schemes ...string) {
 	for _, scheme := range schemes {
 		drivers[scheme] = d

@@ -1,6 +1,6 @@
 package history_test
 
 import (
-	_ "notifier/internal/history/postgres"
-	_ "notifier/internal/history/sqlite"
+	_ "notifier/worker/pghistory"
+	_ "notifier/worker/sqlitehistory"
 )

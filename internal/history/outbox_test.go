@@ -7,7 +7,6 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/testkit"
 	"notifier/internal/wire"
-	"notifier/internal/wire/wiretest"
 )
 
 func TestOutboxRemovesOnlyConfirmedEntries(t *testing.T) {
@@ -83,7 +82,7 @@ func FuzzOutboxReplies(f *testing.F) {
 	f.Add([]byte{200, 4, 0, 1, 0, 0, 0, 2, 0, 0})
 	f.Add([]byte{255})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c, a := wiretest.Answers(t, b)
+		c, a := testkit.Answers(t, b)
 		o := Outbox{wire.New(wire.Options{Client: c, Space: keys.Space{Namespace: "notifier", Shards: 1}})}
 		_, _ = o.Hold(t.Context(), 0, Holder{"a", time.Second}, Confirmed{}) // an error is as good as a reply
 		a.Rest = b

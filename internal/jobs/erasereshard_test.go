@@ -11,9 +11,9 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"notifier/internal/history"
-	_ "notifier/internal/history/sqlite"
 	"notifier/internal/store"
 	"notifier/internal/testkit"
+	_ "notifier/worker/sqlitehistory"
 )
 
 // shop is the host of all notices in these tests.

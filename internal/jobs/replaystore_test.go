@@ -14,7 +14,6 @@ import (
 	"notifier/internal/store"
 	"notifier/internal/testkit"
 	"notifier/internal/wire"
-	"notifier/internal/wire/wiretest"
 )
 
 // replayWorld is a store on its own database, with the sender of replays.
@@ -270,7 +269,7 @@ func FuzzReplies(f *testing.F) {
 	f.Add([]byte{200, 3, 0, 5, 0, 1, 100, 4})
 	f.Add([]byte{255})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c, a := wiretest.Answers(t, b)
+		c, a := testkit.Answers(t, b)
 		s := ReplayStore{store.New(store.Options{Client: c, Space: keys.Space{Namespace: "notifier", Shards: 1}, Prefixes: []string{prefix}})}
 		a.Learning = []string{prefix}
 		if err := s.Layout.Learn(t.Context()); err != nil {

@@ -7,7 +7,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/store"
-	"notifier/internal/wire/wiretest"
+	"notifier/internal/testkit"
 )
 
 // FuzzReplies checks that a call returns for any reply of Redis.
@@ -16,7 +16,7 @@ func FuzzReplies(f *testing.F) {
 	f.Add([]byte{255})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		ctx := t.Context()
-		c, a := wiretest.Answers(t, b)
+		c, a := testkit.Answers(t, b)
 		s := On(store.New(store.Options{Client: c, Space: keys.Space{Namespace: "notifier", Shards: 1}, Prefixes: []string{prefix}}))
 		a.Learning = []string{prefix}
 		if err := s.Layout.Learn(ctx); err != nil {

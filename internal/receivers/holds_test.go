@@ -12,13 +12,14 @@ import (
 	"notifier/internal/embedded"
 	"notifier/internal/keys"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
-	"notifier/internal/wire/wiretest"
 )
 
 // A turn succeeds only if the read that failed before has succeeded: without Redis, no turn does.
 func TestWalkerFailsUntilRedisAnswers(t *testing.T) {
-	c, _ := wiretest.Open(t)
+	srv := testkit.SharedRedis(t)
+	c := wire.New(wire.Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}})
 	l := store.NewLayout(c, store.LayoutOptions{Prefixes: []string{"app1"}})
 	h := NewHolds(l)
 	if err := errors.Join(l.Learn(t.Context()), h.Follow(t.Context())); err != nil {

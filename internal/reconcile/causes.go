@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"notifier/internal/alarm"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/receivers"
@@ -235,14 +234,14 @@ func causeID(name string, c *cause) string {
 }
 
 // due returns the message that is due; nil = none. ended reports whether the cause is over.
-func (h *Hooks) due(ctx context.Context, rt *route.Route, reason string, c *cause, now time.Time) (m *alarm.Message, ended bool,
+func (h *Hooks) due(ctx context.Context, rt *route.Route, reason string, c *cause, now time.Time) (m *route.AlarmMessage, ended bool,
 	err error) {
 	since := func(ms int64) time.Duration { return now.Sub(time.UnixMilli(ms)) }
 	if c.Told == 0 && since(c.Noted) < collectFor || c.Told > 0 && since(c.Told) < messageEvery {
 		return nil, false, nil
 	}
 
-	m = &alarm.Message{Event: alarm.Dead, Route: rt.Name, Reason: reason, Since: time.UnixMilli(c.Since).UTC(), Key: c.Key,
+	m = &route.AlarmMessage{Event: route.AlarmDead, Route: rt.Name, Reason: reason, Since: time.UnixMilli(c.Since).UTC(), Key: c.Key,
 		Receiver: c.Receiver, Status: c.Status, Answer: c.Answer}
 	if h.o.Link != nil {
 		m.Link = h.o.Link(rt.Name, reason == reasonDown || reason == reasonPaused)
@@ -251,13 +250,13 @@ func (h *Hooks) due(ctx context.Context, rt *route.Route, reason string, c *caus
 	switch reason {
 	case reasonDown:
 		list, _, err := h.o.Health.Outages(ctx, rt.Prefix)
-		m.Event, m.Count = alarm.Down, int64(len(list))
-		return dueOf(c, m, alarm.DownEnded, err)
+		m.Event, m.Count = route.AlarmDown, int64(len(list))
+		return dueOf(c, m, route.AlarmDownEnded, err)
 	case reasonPaused:
 		list, err := h.o.Pauses.RuledBy(ctx, h.o.Routes, rt)
 		list = slices.DeleteFunc(list, func(p *receivers.Pause) bool { return p.Resumed })
-		m.Event, m.Count = alarm.Paused, int64(len(list))
-		m, ended, err = dueOf(c, m, alarm.PausedEnded, err)
+		m.Event, m.Count = route.AlarmPaused, int64(len(list))
+		m, ended, err = dueOf(c, m, route.AlarmPausedEnded, err)
 		if m != nil && !ended {
 			m.Reason = rulesOf(list)
 		}
@@ -270,7 +269,7 @@ func (h *Hooks) due(ctx context.Context, rt *route.Route, reason string, c *caus
 			return nil, false, nil
 		}
 
-		m.Event, ended = alarm.DeadEnded, true
+		m.Event, ended = route.AlarmDeadEnded, true
 		m.Key, m.Receiver, m.Status, m.Answer = "", "", 0, ""
 	}
 
@@ -297,7 +296,7 @@ func rulesOf(list []*receivers.Pause) string {
 
 // dueOf is due for the receivers of a route that fail or are paused by rule, whose number m has. A message follows if there is
 // another one, and one, ended, when there is none.
-func dueOf(c *cause, m *alarm.Message, ended alarm.Event, err error) (*alarm.Message, bool, error) {
+func dueOf(c *cause, m *route.AlarmMessage, ended route.AlarmEvent, err error) (*route.AlarmMessage, bool, error) {
 	m.Reason = ""
 	switch {
 	case err != nil:
@@ -315,7 +314,7 @@ func dueOf(c *cause, m *alarm.Message, ended alarm.Event, err error) (*alarm.Mes
 }
 
 // send schedules a message. It reports false if another instance has to, because this one has no route for it.
-func (h *Hooks) send(ctx context.Context, hook *route.Route, id string, m *alarm.Message) (bool, error) {
+func (h *Hooks) send(ctx context.Context, hook *route.Route, id string, m *route.AlarmMessage) (bool, error) {
 	return h.put(ctx, hook, id, hook.Robot.Body(m))
 }
 

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/alarm"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/receivers"
@@ -27,7 +26,7 @@ type teamFleet struct {
 func newTeamFleet(t *testing.T) *teamFleet {
 	t.Helper()
 	f := &teamFleet{hookFleet: newHookFleet(t)}
-	hook := &route.Route{Name: "alarms", Prefix: "ops", Robot: alarm.NewRobot(alarm.Slack, nil, "")}
+	hook := &route.Route{Name: "alarms", Prefix: "ops", Robot: route.NewRobot(route.Slack, nil, "")}
 	table, err := route.NewTable([]*route.Route{{Name: "orders", Prefix: "app1", OnDead: hook, OnDown: time.Minute}, hook})
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,6 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/store"
 	"notifier/internal/testkit"
-	"notifier/internal/wire/wiretest"
 )
 
 // newRedis returns a Redis with one shard, whose instance serves some prefixes.
@@ -239,7 +238,7 @@ func FuzzRehomeReplies(f *testing.F) {
 	f.Add([]byte{200, 3, 0, 5, 200, 7, 100, 3, 0, 1, 0, 0, 100, 16, 100, 8, 100, 0, 100, 0})
 	f.Add([]byte{255})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		c, a := wiretest.Answers(t, b)
+		c, a := testkit.Answers(t, b)
 		a.Learning = []string{"app1", "app1:a"}
 		s := newRedis(t, c, "notifier", "app1")
 		a.Learning, a.Rest = nil, b

@@ -15,4 +15,11 @@
 //   - [Route.CheckTarget] checks the url.
 //   - [Route.CheckAddr] checks an address to which its host resolves.
 //   - [Route.CheckHeaders] checks whether its scheme and port fit the route's headers.
+//
+// # Messages for teams
+//
+// A route can deliver messages to the group chat of a team: DingTalk, Feishu (Lark), WeCom, Slack and Teams. [Robot] knows
+// the formats: how a message is written, how an attempt is signed, and which answer acknowledges it. Formats that have a
+// plain text element get the texts of receivers and producers in it, the others get them escaped, so that a text never
+// becomes markup or a mention. Control and direction characters become spaces.
 package route

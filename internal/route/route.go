@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"notifier/internal/alarm"
 	"notifier/internal/notice"
 	"notifier/internal/seal"
 	"notifier/internal/sign"
@@ -109,7 +108,7 @@ type Route struct {
 	DeadRetention time.Duration
 	DeadKeep      int64
 	OnDown        time.Duration // after which OnDead gets a notice of a failing receiver; 0 = never
-	Robot         *alarm.Robot  // of a hook that gets messages for a team; nil = the hook gets a notice of each dead letter
+	Robot         *Robot        // of a hook that gets messages for a team; nil = the hook gets a notice of each dead letter
 	CAFile        string
 	CertFile      string
 	KeyFile       string

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"notifier/internal/alarm"
 	"notifier/internal/sign"
 )
 
@@ -55,7 +54,7 @@ func (t *Table) KeyIDs() (published, signing []string) {
 // TestContent returns a content that the route can send as a test.
 func (r *Route) TestContent() (body []byte, contentType string) {
 	if r.Robot != nil {
-		return r.Robot.Body(&alarm.Message{Event: alarm.Test}), ""
+		return r.Robot.Body(&AlarmMessage{Event: AlarmTest}), ""
 	}
 
 	if slices.Contains(r.Sign, sign.Alipay) {

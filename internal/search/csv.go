@@ -17,7 +17,6 @@ import (
 	"notifier/internal/mask"
 	"notifier/internal/notice"
 	"notifier/internal/store"
-	"notifier/internal/testcall"
 )
 
 // MostRows is the maximum number of rows of a file.
@@ -218,7 +217,7 @@ func (f *file) past(ctx context.Context, hq *history.Query, parts []string, scop
 
 // notice writes one row.
 func (f *file) notice(in string, x *store.Found, host string) error {
-	content := testcall.View(f.rules, x.Notice)
+	content := f.rules.Notice(x.Notice)
 	body, ok := content.Body()
 	text := strings.ToValidUTF8(string(body), "\uFFFD")
 	if !ok {

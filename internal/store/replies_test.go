@@ -9,8 +9,8 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/testkit"
 	"notifier/internal/wire"
-	"notifier/internal/wire/wiretest"
 )
 
 // known reports whether an error is one that the API explains.
@@ -40,7 +40,7 @@ func FuzzReplies(f *testing.F) {
 	f.Add([]byte{255})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		ctx := t.Context()
-		c, a := wiretest.Answers(t, b)
+		c, a := testkit.Answers(t, b)
 		s := New(Options{Client: c, Space: keys.Space{Namespace: "notifier", Shards: 1}, Prefixes: []string{prefix}, Retention: time.Hour,
 			Retain: 10,
 			Adopts: func(string) bool { return true }})

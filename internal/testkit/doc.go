@@ -1,4 +1,4 @@
-// Package testkit gives tests a real Redis and a real PostgreSQL, and checks that no secret is shown.
+// Package testkit gives tests a real Redis and a real PostgreSQL, replies that a fuzzer makes, and a check that no secret is shown.
 //
 // [StartRedis] runs a server for one test, which may kill, pause, restart and configure it. [SharedRedis] is faster: it returns
 // one empty database of a server that all tests of a test binary share.

@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"notifier/internal/api"
 	"notifier/internal/callback"
 	"notifier/internal/fleet"
 	"notifier/internal/mask"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
-	"notifier/internal/testcall"
 	"notifier/internal/ui"
 )
 
@@ -39,7 +39,7 @@ func TestMaskedValuesAreOnNoPageAndInNoDownload(t *testing.T) {
 			echo := "4111111111111111 secretword secretheader secretquery 4711"
 			engine, at := instances(t, 1, clients, func(o *ui.Options) {
 				o.Mask = rules
-				o.Tests = testcall.New(testcall.Options{Routes: o.Routes, Mask: rules,
+				o.Tests = api.NewTestSender(api.TestOptions{Routes: o.Routes, Mask: rules,
 					Probe: func(_ context.Context, _ *route.Route, n *notice.Notice) callback.Exchange {
 						return callback.Exchange{Method: "POST", URL: callback.RedactURL(n.URL),
 							RequestHeaders: slices.Concat(n.Headers, []notice.Header{{Name: "pin", Value: "secretheader"}}), RequestBody: string(n.Body),

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"notifier/internal/api"
 	"notifier/internal/audit"
 	"notifier/internal/auth"
 	"notifier/internal/callback"
@@ -25,7 +26,6 @@ import (
 	"notifier/internal/recur"
 	"notifier/internal/route"
 	"notifier/internal/store"
-	"notifier/internal/testcall"
 	"notifier/internal/ui"
 	"notifier/internal/wire"
 )
@@ -182,7 +182,7 @@ func visiting(t testing.TB, e *enginetest.Engine, table *route.Table, at time.Ti
 	s.pages = ui.New(ui.Options{Engine: e, Routes: table, Sessions: office, Loopback: true, Version: "test",
 		Recurrences: e.Recurrences(), Now: func() time.Time { return at }, History: archiveOf(e, at),
 		Health: healthOf(e, at), Replays: replaysOf(e, at),
-		Tests: testcall.New(testcall.Options{Routes: table, Now: func() time.Time { return at },
+		Tests: api.NewTestSender(api.TestOptions{Routes: table, Now: func() time.Time { return at },
 			Probe: func(context.Context, *route.Route, *notice.Notice) callback.Exchange {
 				return callback.Exchange{Status: 200, ResponseBody: "thanks", Result: notice.DeliveredResult(200)}
 			}})})

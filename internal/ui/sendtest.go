@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"notifier/internal/api"
 	"notifier/internal/callback"
 	"notifier/internal/notice"
-	"notifier/internal/testcall"
 )
 
 type testPage struct {
@@ -30,14 +30,14 @@ func (p *Pages) sendTest(w http.ResponseWriter, r *http.Request, v Visitor) erro
 		return err
 	}
 
-	x, err := p.o.Tests.Send(r.Context(), testcall.Caller{Name: v.Client, All: v.All()}, &f)
-	var limit *testcall.LimitError
+	x, err := p.o.Tests.Send(r.Context(), api.TestCaller{Name: v.Client, All: v.All()}, &f)
+	var limit *api.TestLimitError
 	switch {
 	case errors.As(err, &limit):
 		setRetryAfter(w, limit.Wait)
 		return failure{http.StatusTooManyRequests,
 			say("Too many tests of this route by this client. Nothing was sent. Try again in %s.", limit.Seconds())}
-	case errors.Is(err, testcall.ErrSealed):
+	case errors.Is(err, api.ErrTestSealed):
 		return failure{http.StatusConflict, say("The notice is sealed and does not open, so no test can be sent.")}
 	case err != nil:
 		return failure{http.StatusConflict, say("The route does not deliver over HTTP, so no test can be sent.")}
@@ -48,7 +48,7 @@ func (p *Pages) sendTest(w http.ResponseWriter, r *http.Request, v Visitor) erro
 	return p.render(w, r, http.StatusOK, view{Title: say("Test"), Section: say("Notices"), Visitor: v, Content: testContent(page)})
 }
 
-func testPageOf(key string, x *testcall.Result) testPage {
+func testPageOf(key string, x *api.TestResult) testPage {
 	page := testPage{Key: key, Exchange: x.Exchange, Took: x.Took, Answer: x.Answer, Level: wrong,
 		Says: say("The receiver did not acknowledge the test: %s.", x.Said())}
 	if x.Limited {

@@ -19,7 +19,6 @@ import (
 	"notifier/internal/mask"
 	"notifier/internal/notice"
 	"notifier/internal/store"
-	"notifier/internal/testcall"
 )
 
 // Only the functions of this file show the content of notices.
@@ -106,7 +105,7 @@ func (p *Pages) noteOpened(r *http.Request, v Visitor, e audit.Entry) {
 }
 
 // view returns the content of a notice with the masking rules.
-func (p *Pages) view(f *store.Found) *mask.View { return testcall.View(p.o.Mask, f.Notice) }
+func (p *Pages) view(f *store.Found) *mask.View { return p.o.Mask.Notice(f.Notice) }
 
 // address returns the url of a notice, without the values of parameters that are named like secrets,
 // whatever the masking rules are.

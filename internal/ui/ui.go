@@ -22,7 +22,6 @@ import (
 	"notifier/internal/route"
 	"notifier/internal/search"
 	"notifier/internal/store"
-	"notifier/internal/testcall"
 	"notifier/internal/wire"
 )
 
@@ -44,7 +43,7 @@ type Options struct {
 	// Examine runs the checks of doctor. Nil means no checks.
 	Examine func(context.Context) (*doctor.Report, error)
 	// Tests sends test calls to receivers. Nil means no tests.
-	Tests *testcall.Sender
+	Tests *api.TestSender
 	// Mask are the masking rules of bodies and responses. Nil means none.
 	Mask *mask.Rules
 	// History reads finalized notices that Redis no longer keeps. Nil means no history.

@@ -26,7 +26,6 @@ import (
 	"notifier/internal/route"
 	"notifier/internal/sign"
 	"notifier/internal/store"
-	"notifier/internal/testcall"
 	"notifier/internal/ui"
 	"notifier/internal/wire"
 )
@@ -106,7 +105,7 @@ func (s *site) as(v ui.Visitor) *site {
 	c.pages = ui.New(ui.Options{Engine: s.engine, Routes: s.table, Sessions: office, Loopback: true, Version: "test", Examine: c.examine,
 		History: c.history, Health: c.health, Replays: c.replays, Mask: c.mask, Meter: c.meter,
 		Recurrences: c.recurrences,
-		Tests: testcall.New(testcall.Options{Routes: s.table, Mask: c.mask, Probe: func(_ context.Context, _ *route.Route,
+		Tests: api.NewTestSender(api.TestOptions{Routes: s.table, Mask: c.mask, Probe: func(_ context.Context, _ *route.Route,
 			n *notice.Notice) callback.Exchange {
 			return callback.Exchange{Method: "POST", URL: n.URL, RequestBody: string(n.Body), Status: 200, ResponseBody: "<b>thanks</b>",
 				Result: notice.DeliveredResult(200)}

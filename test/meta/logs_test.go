@@ -17,7 +17,7 @@ import (
 )
 
 // unlogged are packages for tests and tools, whose messages no operator sees.
-var unlogged = []string{"internal/engine/enginetest", "internal/wire/wiretest", "internal/testkit", "internal/tools"}
+var unlogged = []string{"internal/engine/enginetest", "internal/testkit", "internal/tools"}
 
 // TestRunbookHasEachLogMessage compares the messages logged at Warn or Error with the tables of the runbook. A message must be a
 // string literal, so that an operator can search for it. Values that vary are fields.

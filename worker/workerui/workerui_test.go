@@ -16,9 +16,9 @@ import (
 	"go.uber.org/goleak"
 
 	"notifier/internal/history"
-	_ "notifier/internal/history/sqlite"
 	"notifier/internal/testkit"
 	"notifier/worker"
+	_ "notifier/worker/sqlitehistory"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,3 +1,0 @@
-package pghistory
-
-import _ "notifier/internal/history/postgres" // the driver and the migrations
