@@ -296,5 +296,6 @@ func (h *Hooks) tellTeam(ctx context.Context, r *route.Route, x *receivers.Healt
 		return true, nil
 	}
 
-	return h.note(ctx, r.OnDead.Prefix, causeName(r.Name, reasonDown), receivers.Cause{Since: o.Since.UnixMilli(), Receiver: x.Name, Status: o.Status})
+	c := receivers.Cause{Since: o.Since.UnixMilli(), Receiver: x.Name, Status: o.Status}
+	return h.note(ctx, r.OnDead.Prefix, causeName(r.Name, reasonDown), c)
 }
