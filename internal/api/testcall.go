@@ -141,7 +141,9 @@ func (s *TestSender) Send(ctx context.Context, c TestCaller, f *store.Found) (*T
 	}
 
 	x := s.exchange(ctx, rt, f, now)
-	out := &TestResult{Host: testHost(rt, f), Took: x.Duration, Outcome: x.Result.Outcome, Reason: x.Result.Reason, Final: x.Final, Next: x.Next}
+	out := &TestResult{Host: testHost(rt, f), Took: x.Duration, Outcome: x.Result.Outcome, Reason: x.Result.Reason, Final: x.Final,
+		Next: x.Next}
+
 	if !c.All {
 		out.Limited, out.Exchange = true, callback.Exchange{Status: x.Status}
 		return out, nil

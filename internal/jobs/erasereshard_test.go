@@ -162,8 +162,8 @@ func (h *beforeDelete) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 
 func (h *beforeDelete) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		// delete.lua has the keys of a partition and of the layout, and one key of a notice.
-		if a := cmd.Args(); cmd.Name() == "evalsha" && a[2] == 5 && len(a) == 3+5+1 {
+		// delete.lua has the keys of a partition and of the layout, and three arguments: the last is the key of a notice.
+		if a := cmd.Args(); cmd.Name() == "evalsha" && a[2] == 5 && len(a) == 3+5+3 {
 			h.once.Do(h.during)
 		}
 		return next(ctx, cmd)

@@ -37,7 +37,7 @@ type Deletion struct {
 
 // Delete deletes the settled and dead notices of keys in one partition.
 func (s EraseStore) Delete(ctx context.Context, p keys.Partition, ks []string) (d Deletion, err error) {
-	v, err := s.Layout.Parts(ctx, deleteScript, 2, s.Space().States(p), wire.Texts(ks))
+	v, err := s.Layout.Parts(ctx, deleteScript, 2, s.Space().States(p), append([]any{s.Space().Wake(), p.Wake()}, wire.Texts(ks)...))
 	if err != nil {
 		return d, err
 	}

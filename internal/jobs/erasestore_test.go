@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -136,5 +137,46 @@ func TestDeletedDeadLetterLeavesItsSequence(t *testing.T) {
 	}
 	if got := claim(second); len(got.Won) != 1 {
 		t.Errorf("%+v, want %s", got, second)
+	}
+}
+
+// Deleting a dead letter that holds back its successors wakes the sweepers for the first of them.
+// Regression test: nothing was published, and the successor waited for the next inspection, up to ten seconds.
+func TestDeletedDeadLetterReleasesItsSuccessor(t *testing.T) {
+	t.Parallel()
+	srv := testkit.SharedRedis(t)
+	s, ctx := on(t, srv), t.Context()
+	if err := s.Layout.AddOrdered(ctx, []string{prefix, prefix + store.Blocks}); err != nil {
+		t.Fatal(err)
+	}
+
+	const dead, next = "app1:a:b:O", "app1:a:b:O~1"
+	s.settle(t, dead, store.EndDead)
+	s.schedule(t, next, 0)
+	claim := func() store.Claimed {
+		t.Helper()
+		c, err := s.ClaimKeys(ctx, partition, store.Lease{Token: "t1", For: time.Minute}, []string{next})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	if c := claim(); len(c.Won) > 0 || c.Parked != 1 {
+		t.Fatalf("the dead letter does not hold back its successor: %+v", c)
+	}
+
+	sub := srv.Client().Subscribe(ctx, s.Space().Wake())
+	defer func() { _ = sub.Close() }()
+	if _, err := sub.Receive(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := s.Delete(ctx, partition, []string{dead}); err != nil || d.Deleted != 1 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if m := testkit.Next(t, "a wake", sub.Channel()); !strings.HasSuffix(m.Payload, " "+partition.Wake()) {
+		t.Errorf("%q", m.Payload)
+	}
+	if c := claim(); len(c.Won) != 1 {
+		t.Errorf("the successor is not due: %+v", c)
 	}
 }

@@ -3,6 +3,7 @@ package move
 import (
 	"context"
 
+	"notifier/internal/receivers"
 	"notifier/internal/wire"
 )
 
@@ -32,6 +33,13 @@ func (m *migrator) deaths(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// causes moves the causes of messages for teams to the new side. Its instances send the next messages, because the old side refuses
+// them. Call it after deaths: instances of the old side remove an entry from its outbox after they have added it to a cause.
+func (m *migrator) causes(ctx context.Context) error {
+	from, to := receivers.HealthStore{Wire: m.from.Wire()}, receivers.HealthStore{Wire: m.to.Wire()}
+	return m.step("causes", func() error { return from.MoveCauses(ctx, &to, m.from.Prefixes()) })
 }
 
 // addDeaths appends entries to the outbox of hooks of a shard.

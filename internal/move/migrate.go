@@ -465,6 +465,9 @@ func (m *migrator) last(ctx context.Context) error {
 	if err := m.clients(ctx); err != nil { // clients may have scheduled their first notice since
 		return err
 	}
+	if err := m.step("health", func() error { return m.health(ctx) }); err != nil { // receivers may have begun to fail since
+		return err
+	}
 	if err := m.copyDefinitions(ctx); err != nil {
 		return err
 	}
@@ -502,6 +505,9 @@ func (m *migrator) moveRest(ctx context.Context) error {
 		}
 
 		if err := m.deaths(ctx); err != nil {
+			return err
+		}
+		if err := m.causes(ctx); err != nil {
 			return err
 		}
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"notifier/internal/notice"
+	"notifier/internal/receivers"
 	"notifier/internal/store"
 )
 
@@ -67,5 +68,59 @@ func TestMigrateKeepsPausedReceivers(t *testing.T) {
 	}
 	if lists != held || copies != 3 {
 		t.Errorf("%d notices are listed as held, want %d; %d shards have a copy, want 3", lists, held, copies)
+	}
+}
+
+// A migration moves the causes of messages for teams, and copies outages, also if they began during the migration.
+// Regression test: both were copied once, at the begin. A cause of later deaths got no message, and a later outage no message of its end.
+func TestMigrateKeepsMessagesForTeams(t *testing.T) {
+	t.Parallel()
+	const known, later, unreadable = "orders gone", "orders status_5xx", "orders timeout"
+	a, b, old, fresh := two(t, 3)
+	ctx := t.Context()
+	here, there := &receivers.HealthStore{Wire: old.Wire()}, &receivers.HealthStore{Wire: fresh.Wire()}
+	set := func(s *receivers.HealthStore, name, was, text string) {
+		t.Helper()
+		if done, err := s.SetCause(ctx, prefix, name, was, text); err != nil || !done {
+			t.Fatal(done, err)
+		}
+	}
+	was := `{"since":1000,"noted":1100,"last":1200,"key":"a"}`
+	set(here, known, "", was)
+	set(here, unreadable, "", "{")
+	down := receivers.Outage{Since: time.UnixMilli(7000).UTC(), Sent: true, Failures: 3, LastFailure: time.UnixMilli(8000).UTC(),
+		Status: 500, Reason: "status_5xx"}
+
+	m, changed := newMigrator(migration(t, a, b)), false
+	m.hook = hook(func(name string, do func() error) error {
+		if name == "pauses" && !changed {
+			changed = true
+			set(here, known, was, `{"since":1000,"noted":1100,"last":1300,"told":2000,"sent":1,"key":"a"}`)
+			set(here, later, "", `{"since":3000,"noted":3100,"last":3200,"key":"b"}`)
+			other := `{"since":1500,"noted":1600,"last":1700,"key":"c"}`
+			if err := b.srv.Client().HSet(ctx, fresh.Space().HealthCauses(prefix), known, other).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if done, err := here.SetOutage(ctx, prefix, "shop.example:443", nil, &down); err != nil || !done {
+				t.Fatal(done, err)
+			}
+		}
+		return do()
+	})
+	if _, err := m.migrate(ctx); err != nil {
+		t.Fatal(err)
+	}
+
+	want := map[string]string{known: `{"since":1000,"noted":1100,"last":1700,"told":1699,"sent":1,"key":"a"}`,
+		later: `{"since":3000,"noted":3100,"last":3200,"key":"b"}`}
+	if got, _, err := there.Causes(ctx, prefix); err != nil || !maps.Equal(got, want) {
+		t.Errorf("the new side has %v, %v, want %v", got, err, want)
+	}
+	if got, _, err := here.Causes(ctx, prefix); err != nil || len(got) != 1 || got[unreadable] != "{" {
+		t.Errorf("the old side has %v, %v, want the one that cannot be read", got, err)
+	}
+	list, _, err := there.Outages(ctx, prefix)
+	if err != nil || list["shop.example:443"] != down {
+		t.Errorf("the new side has the outages %+v, %v, want %+v", list, err, down)
 	}
 }

@@ -293,7 +293,7 @@ func (s *HealthStore) setWaiting(ctx context.Context, prefix string, c counted) 
 	return s.Wire.Wrapped(mergeScript.Op, err)
 }
 
-// Copy gives another Redis the entries of some prefixes. What is there already stays.
+// Copy gives another Redis the entries of some prefixes, without causes: see MoveCauses. Entries that it has already stay.
 func (s *HealthStore) Copy(ctx context.Context, far *HealthStore, prefixes []string) error {
 	for _, prefix := range prefixes {
 		if err := s.copyHash(ctx, far, s.Wire.Space.Health(prefix), far.Wire.Space.Health(prefix)); err != nil {
@@ -306,9 +306,6 @@ func (s *HealthStore) Copy(ctx context.Context, far *HealthStore, prefixes []str
 			return err
 		}
 		if err := s.copyHash(ctx, far, s.Wire.Space.HealthRules(prefix), far.Wire.Space.HealthRules(prefix)); err != nil {
-			return err
-		}
-		if err := s.copyHash(ctx, far, s.Wire.Space.HealthCauses(prefix), far.Wire.Space.HealthCauses(prefix)); err != nil {
 			return err
 		}
 	}

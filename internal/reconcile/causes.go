@@ -36,41 +36,6 @@ type CauseStore interface {
 	SetCause(ctx context.Context, hook, name, old, text string) (bool, error)
 }
 
-// cause is a route's reason of death, or its failing receivers, of which a team is told. It is stored from before its entry
-// leaves the outbox until its last message is scheduled. Adding an entry twice changes nothing, so that a kill between two
-// steps, or a second instance, causes neither a second message nor a wrong count: the dead letters are counted for each
-// message.
-type cause struct {
-	Since int64 `json:"since"`          // ms, of the first death or failure
-	Noted int64 `json:"noted"`          // ms, when the cause was stored
-	Last  int64 `json:"last"`           // ms, of the last death, or when the last failing receiver was noticed
-	Told  int64 `json:"told,omitempty"` // ms, when the last message was scheduled; 0 = none yet
-	Sent  int   `json:"sent,omitempty"` // number of messages
-
-	// Of the first one.
-	Key      string `json:"key,omitempty"`
-	Receiver string `json:"receiver,omitempty"`
-	Status   int    `json:"status,omitempty"`
-	Answer   string `json:"answer,omitempty"`
-}
-
-func (c *cause) text() string {
-	if c == nil {
-		return ""
-	}
-
-	b, _ := json.Marshal(c) // it has only numbers and texts
-	return string(b)
-}
-
-// add adds another death or failure.
-func (c *cause) add(o *cause) {
-	c.Last = max(c.Last, o.Last)
-	if o.Since < c.Since {
-		c.Since, c.Key, c.Receiver, c.Status, c.Answer = o.Since, o.Key, o.Receiver, o.Status, o.Answer
-	}
-}
-
 // causeName is the field of a cause in the hash of its hook.
 func causeName(route, reason string) string { return route + " " + reason }
 
@@ -90,7 +55,7 @@ type deathFacts struct {
 type causes map[string]map[string]*collected
 
 type collected struct {
-	cause
+	receivers.Cause
 	texts []string // entries of the outbox
 }
 
@@ -101,7 +66,7 @@ func (cs causes) add(d *store.Death, text string) error {
 		return fmt.Errorf("%w: its facts name no route", store.ErrDeath)
 	}
 
-	c := cause{Since: d.At.UnixMilli(), Last: d.At.UnixMilli(), Key: f.Key, Receiver: f.Host, Status: f.LastAttempt.Status,
+	c := receivers.Cause{Since: d.At.UnixMilli(), Last: d.At.UnixMilli(), Key: f.Key, Receiver: f.Host, Status: f.LastAttempt.Status,
 		Answer: notice.Kept(f.LastAttempt.Response)}
 	of, name := cs[d.Hook], causeName(f.Route, f.Reason)
 	if of == nil {
@@ -110,10 +75,10 @@ func (cs causes) add(d *store.Death, text string) error {
 	}
 
 	if of[name] == nil {
-		of[name] = &collected{cause: c}
+		of[name] = &collected{Cause: c}
 	}
 
-	of[name].add(&c)
+	of[name].Add(&c)
 	of[name].texts = append(of[name].texts, text)
 	return nil
 }
@@ -122,7 +87,7 @@ func (cs causes) add(d *store.Death, text string) error {
 func (h *Hooks) collect(ctx context.Context, cs causes) (done []string, err error) {
 	for hook, of := range cs {
 		for name, c := range of {
-			ok, failed := h.note(ctx, hook, name, c.cause)
+			ok, failed := h.note(ctx, hook, name, c.Cause)
 			if ok {
 				done = append(done, c.texts...)
 			}
@@ -135,7 +100,7 @@ func (h *Hooks) collect(ctx context.Context, cs causes) (done []string, err erro
 }
 
 // note adds deaths, or a failure that is noticed now, to a cause. It reports false if another instance has changed the cause.
-func (h *Hooks) note(ctx context.Context, hook, name string, c cause) (bool, error) {
+func (h *Hooks) note(ctx context.Context, hook, name string, c receivers.Cause) (bool, error) {
 	if h.o.Causes == nil {
 		return false, nil
 	}
@@ -150,27 +115,18 @@ func (h *Hooks) note(ctx context.Context, hook, name string, c cause) (bool, err
 	}
 
 	old := all[name]
-	if had, ok := readCause(old); ok {
-		had.add(&c)
+	if had, ok := receivers.ReadCause(old); ok {
+		had.Add(&c)
 		c = *had
 	} else {
 		c.Noted = now.UnixMilli()
 	}
 
-	if c.text() == old {
+	if c.Text() == old {
 		return true, nil
 	}
 
-	return h.o.Causes.SetCause(ctx, hook, name, old, c.text())
-}
-
-func readCause(text string) (*cause, bool) {
-	var c cause
-	if text == "" || json.Unmarshal([]byte(text), &c) != nil || c.Since == 0 {
-		return nil, false
-	}
-
-	return &c, true
+	return h.o.Causes.SetCause(ctx, hook, name, old, c.Text())
 }
 
 // messages schedules the messages of the causes of all hooks that are due.
@@ -200,7 +156,7 @@ func (h *Hooks) messages(ctx context.Context, all bool) error {
 func (h *Hooks) message(ctx context.Context, hook *route.Route, name, text string, now time.Time) error {
 	of, reason, _ := strings.Cut(name, " ")
 	rt := h.o.Routes.Name(of)
-	c, ok := readCause(text)
+	c, ok := receivers.ReadCause(text)
 	if !ok || rt == nil || rt.OnDead == nil || rt.OnDead.Prefix != hook.Prefix {
 		return nil
 	}
@@ -216,25 +172,25 @@ func (h *Hooks) message(ctx context.Context, hook *route.Route, name, text strin
 		}
 	}
 
-	var next *cause
+	var next *receivers.Cause
 	if !ended {
 		told := *c
 		told.Told, told.Sent = now.UnixMilli(), c.Sent+1
 		next = &told
 	}
 
-	_, err = h.o.Causes.SetCause(ctx, hook.Prefix, name, text, next.text())
+	_, err = h.o.Causes.SetCause(ctx, hook.Prefix, name, text, next.Text())
 	return err
 }
 
 // causeID is the id of the next message about a cause, so that another instance schedules no second one.
-func causeID(name string, c *cause) string {
+func causeID(name string, c *receivers.Cause) string {
 	sum := sha256.Sum256([]byte(name))
 	return fmt.Sprintf("%s-%d-%d", hex.EncodeToString(sum[:8]), c.Noted, c.Sent+1)
 }
 
 // due returns the message that is due; nil = none. ended reports whether the cause is over.
-func (h *Hooks) due(ctx context.Context, rt *route.Route, reason string, c *cause, now time.Time) (m *route.AlarmMessage, ended bool,
+func (h *Hooks) due(ctx context.Context, rt *route.Route, reason string, c *receivers.Cause, now time.Time) (m *route.AlarmMessage, ended bool,
 	err error) {
 	since := func(ms int64) time.Duration { return now.Sub(time.UnixMilli(ms)) }
 	if c.Told == 0 && since(c.Noted) < collectFor || c.Told > 0 && since(c.Told) < messageEvery {
@@ -296,7 +252,7 @@ func rulesOf(list []*receivers.Pause) string {
 
 // dueOf is due for the receivers of a route that fail or are paused by rule, whose number m has. A message follows if there is
 // another one, and one, ended, when there is none.
-func dueOf(c *cause, m *route.AlarmMessage, ended route.AlarmEvent, err error) (*route.AlarmMessage, bool, error) {
+func dueOf(c *receivers.Cause, m *route.AlarmMessage, ended route.AlarmEvent, err error) (*route.AlarmMessage, bool, error) {
 	m.Reason = ""
 	switch {
 	case err != nil:
@@ -339,5 +295,6 @@ func (h *Hooks) tellTeam(ctx context.Context, r *route.Route, x *receivers.Healt
 		return true, nil
 	}
 
-	return h.note(ctx, r.OnDead.Prefix, causeName(r.Name, reasonDown), cause{Since: o.Since.UnixMilli(), Receiver: x.Name, Status: o.Status})
+	c := receivers.Cause{Since: o.Since.UnixMilli(), Receiver: x.Name, Status: o.Status}
+	return h.note(ctx, r.OnDead.Prefix, causeName(r.Name, reasonDown), c)
 }

@@ -60,7 +60,7 @@ func (h *Hooks) tellPause(ctx context.Context, r *route.Route, p *receivers.Paus
 	case r.OnDead.Robot != nil && p.Resumed: // the end of all pauses is a message of the cause
 		return true, nil
 	case r.OnDead.Robot != nil:
-		return h.note(ctx, r.OnDead.Prefix, causeName(r.Name, reasonPaused), cause{Since: p.Since.UnixMilli(), Receiver: p.Host})
+		return h.note(ctx, r.OnDead.Prefix, causeName(r.Name, reasonPaused), receivers.Cause{Since: p.Since.UnixMilli(), Receiver: p.Host})
 	}
 
 	f := pauseFacts{Event: eventPaused, Route: r.Name, Receiver: p.Host, Audience: p.Audience, Prefix: p.Prefix, Rule: p.Rule,

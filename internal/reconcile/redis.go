@@ -112,8 +112,8 @@ func (s Redis) Rehome(ctx context.Context, from keys.Partition, to string, ks []
 // rehome runs the script, and returns how many notices have moved, and the keys under which both
 // prefixes have a notice.
 func (s Redis) rehome(ctx context.Context, from keys.Partition, to string, ks, ops []string) (moved int, both []string, err error) {
-	args := make([]any, 0, 1+2*len(ks))
-	args = append(args, s.Space().ClaimPrefix(from.Shard))
+	args := make([]any, 0, 3+2*len(ks))
+	args = append(args, s.Space().ClaimPrefix(from.Shard), s.Space().Wake(), from.Under(to).Wake())
 	for i, k := range ks {
 		args = append(args, k, ops[i])
 	}

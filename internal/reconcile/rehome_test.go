@@ -338,6 +338,39 @@ func TestRehomeOfSettledNoticeReleasesItsSuccessor(t *testing.T) {
 	s.claim(t, "app1:a", second)
 }
 
+// A moved notice that expires is announced to the sweepers of its new prefix.
+// Regression test: nothing was published. Sweepers without notices that expire ask for some once a minute, so a notice that was held,
+// or waited for a retry, became dead up to a minute late.
+func TestRehomeAnnouncesExpiry(t *testing.T) {
+	t.Parallel()
+	srv := testkit.SharedRedis(t)
+	c, ctx := srv.Client(), t.Context()
+	s, from, to := newRedis(t, c, srv.Namespace(), "app1", "app1:a"), keys.Partition{Prefix: "app1"}, keys.Partition{Prefix: "app1:a"}
+	const key = "app1:a:b:1"
+	r := request(key, "1", time.Hour)
+	r.ExpiresAfter = time.Hour
+	if _, err := s.Schedule(ctx, from, []store.Request{r}); err != nil {
+		t.Fatal(err)
+	}
+
+	f, err := s.FindMany(ctx, from, []string{key})
+	if err != nil || f[0].Expires.IsZero() {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	sub := c.Subscribe(ctx, s.Space().Wake())
+	defer func() { _ = sub.Close() }()
+	if _, err := sub.Receive(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.rehomeAll(t, from, "app1:a", []string{key}); n != 1 {
+		t.Fatalf("%d moved", n)
+	}
+	want := fmt.Sprintf("expires %d %s", f[0].Expires.UnixMilli(), to.Wake())
+	if m := testkit.Next(t, "a message", sub.Channel()); m.Payload != want {
+		t.Errorf("%q, want %q", m.Payload, want)
+	}
+}
+
 // fired makes a notice due, and claims it.
 func (s Redis) fired(t *testing.T, under, key string) store.Claim {
 	t.Helper()

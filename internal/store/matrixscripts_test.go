@@ -145,7 +145,7 @@ func release(c *change) {
 }
 
 func forgetCall(r *rig, _ *world, n *stored) (string, error) {
-	return "", r.script("../jobs/lua/delete.lua", r.space.States(partition), n.key)
+	return "", r.script("../jobs/lua/delete.lua", r.space.States(partition), "w", partition.Wake(), n.key)
 }
 
 func forget(c *change) {
@@ -515,8 +515,8 @@ func (c *change) armMoved(due int64) bool {
 func stays(c *change) { c.came = "1 " + c.n.key }
 
 func rehomeCall(r *rig, _ *world, n *stored) (string, error) {
-	ks := append(r.space.States(partition), r.space.States(partition.Under(besidePrefix))...)
-	return "", r.script("../reconcile/lua/rehome.lua", ks, r.space.ClaimPrefix(0), n.key, "")
+	to, ks := partition.Under(besidePrefix), r.space.States(partition)
+	return "", r.script("../reconcile/lua/rehome.lua", append(ks, r.space.States(to)...), r.space.ClaimPrefix(0), "w", to.Wake(), n.key, "")
 }
 
 // rehomed moves a notice to the other prefix. A held one is released, a parked one is due now.

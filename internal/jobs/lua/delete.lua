@@ -1,12 +1,13 @@
 -- Deletes settled and dead notices of one route and shard before their retention ends.
 -- KEYS  1 shadow  2 records  3 dead  4 settled
--- ARGV  keys
+-- ARGV  1 wake channel  2 "<shard> <route>"  then keys
 -- Reply {deleted, pending, key…}: how many were deleted; how many are pending and were kept; the keys of those that are not here
--- PARTS score record order order/marks order/places order/finish
+-- PARTS score record clock order order/marks order/places order/finish wake
 -- Bound the number of keys given.
+-- A deleted dead letter may have held back its successors: the first of them is due now.
 local forgotten, pending, absent = 0, 0, {}
-local q = order(KEYS[1], redis.call('TIME'))
-for _, key in ipairs(ARGV) do
+local q = order(KEYS[1], t)
+for _, key in ipairs({unpack(ARGV, 3)}) do
   if redis.call('ZSCORE', KEYS[1], key) then
     pending = pending + 1
   else
@@ -19,5 +20,5 @@ for _, key in ipairs(ARGV) do
     if q then q.leave(key) end
   end
 end
-if q then q.finish() end
+if q and q.finish() then wake(now, KEYS[1], ARGV[1], ARGV[2]) end
 return {forgotten, pending, unpack(absent)}

@@ -1,6 +1,6 @@
 -- Moves notices of one shard from a prefix to the one that covers their keys now.
 -- KEYS  1 shadow  2 records  3 dead  4 settled of the old prefix  5–8 the same of the new
--- ARGV  1 claim prefix, then for each notice 2: key, operation
+-- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>" of the new prefix, then for each notice 2: key, operation
 --         ""                       move, unless the new prefix has a notice of that key
 --         "d <made old> <made new>"  delete under the old prefix: the new prefix has the same notice, in a later state
 --         "r <made old> <made new>"  move, and replace the notice of the new prefix
@@ -27,7 +27,7 @@ local function follow(key, op, record, pending)
     to.join(key, duein(record) or 0, made(record))
   end
 end
-for i = 2, #ARGV, 2 do
+for i = 4, #ARGV, 2 do
   local key, op, old, new = ARGV[i], string.match(ARGV[i + 1], '^(%a?) ?(%d*) ?(%d*)$')
   if redis.call('EXISTS', ARGV[1] .. key) == 0 then
     local record, other = redis.call('HGET', KEYS[2], key), redis.call('HGET', KEYS[6], key)
@@ -72,5 +72,6 @@ end
 release(KEYS[5], freed)
 if from then from.finish() end
 if to then to.finish() end
+alarm(KEYS[5], ARGV[2], ARGV[3])
 reply[1] = moved
 return reply
