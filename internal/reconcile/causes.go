@@ -190,8 +190,8 @@ func causeID(name string, c *receivers.Cause) string {
 }
 
 // due returns the message that is due; nil = none. ended reports whether the cause is over.
-func (h *Hooks) due(ctx context.Context, rt *route.Route, reason string, c *receivers.Cause, now time.Time) (m *route.AlarmMessage, ended bool,
-	err error) {
+func (h *Hooks) due(ctx context.Context, rt *route.Route, reason string, c *receivers.Cause,
+	now time.Time) (m *route.AlarmMessage, ended bool, err error) {
 	since := func(ms int64) time.Duration { return now.Sub(time.UnixMilli(ms)) }
 	if c.Told == 0 && since(c.Noted) < collectFor || c.Told > 0 && since(c.Told) < messageEvery {
 		return nil, false, nil

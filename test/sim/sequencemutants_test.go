@@ -25,7 +25,7 @@ var sequenceMutations = []mutation{
 	unwoken("a replace wakes no parked notice", "ARGV.quiet = true", "if q then q.leave(key) end call('DEL', claim .. key)", sequences),
 	unwoken("a death wakes no parked notice", "ARGV.quiet = true",
 		"        dead[#dead + 1] = format('%.17g', now + match(facts, '%S+$') * onedeath)", sequences),
-	unwoken("an erasure wakes no parked notice", "ARGV.quiet = true", "    if q then q.leave(key) end\n  end\nend\nif q then q.finish()",
+	unwoken("an erasure wakes no parked notice", "ARGV.quiet = true", "    if q then q.leave(key) end\n  end\nend\nif q and q.finish()",
 		sequences),
 	{"a reschedule keeps the position", "if op == 'fire' then stays", "if op == 'reschedule' then stays = true elseif op == 'fire' then " +
 		"stays", sequences},
