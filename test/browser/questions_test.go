@@ -38,7 +38,7 @@ func (c *clicker) types(selector, text string) {
 	c.t.Helper()
 	c.n++
 	js[bool](c.tab, "window.clicked = true")
-	c.types(selector, text+kb.Enter)
+	c.tab.types(selector, text+kb.Enter)
 	c.next()
 }
 
