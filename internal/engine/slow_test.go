@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -98,13 +100,9 @@ func TestRefusedWritesAreAnOutage(t *testing.T) {
 	}
 }
 
-// Changes of adopted timers by clients while no events arrive.
-func TestADeletedTimerIsCancelledThoughItsEventWasLost(t *testing.T) {
-	t.Parallel()
-	g := newGot(1000)
-	w, c := adopting(t, g)
-	ctx := context.Background()
-	gone := map[string]func(k string) error{
+// goneTimers are the changes of an adopted timer by which a client cancels its notice.
+func goneTimers(ctx context.Context, c *redis.Client) map[string]func(k string) error {
+	return map[string]func(k string) error{
 		"del":     func(k string) error { return c.Del(ctx, k).Err() },
 		"rename":  func(k string) error { return c.Rename(ctx, k, "elsewhere:"+k).Err() },
 		"persist": func(k string) error { return c.Persist(ctx, k).Err() },
@@ -116,55 +114,94 @@ func TestADeletedTimerIsCancelledThoughItsEventWasLost(t *testing.T) {
 			return err
 		},
 	}
-	flags := c.ConfigGet(ctx, "notify-keyspace-events").Val()["notify-keyspace-events"]
+}
+
+// adopted sets a timer and waits until its notice is stored.
+func (w *world) adopted(t *testing.T, c *redis.Client, k string, life time.Duration) string {
+	t.Helper()
+	if err := c.Set(t.Context(), k, "p", life).Err(); err != nil {
+		t.Fatal(err)
+	}
+	w.until(t, k, notice.Scheduled)
+	return k
+}
+
+// withoutEvents changes keys while Redis sends no events.
+func withoutEvents(t *testing.T, c *redis.Client, do func(k string) error, ks ...string) {
+	t.Helper()
+	const name = "notify-keyspace-events"
+	flags := c.ConfigGet(t.Context(), name).Val()[name]
+	c.ConfigSet(t.Context(), name, "")
+	for _, k := range ks {
+		if err := do(k); err != nil {
+			t.Fatal(k, err)
+		}
+	}
+	c.ConfigSet(t.Context(), name, flags)
+}
+
+// Changes of adopted timers by clients while no events arrive.
+func TestADeletedTimerIsCancelledThoughItsEventWasLost(t *testing.T) {
+	t.Parallel()
+	g := newGot(1000)
+	w, c := adopting(t, g)
 	const n = 20
-	for how, do := range gone {
-		set := func(i int, life time.Duration) string {
-			k := fmt.Sprintf("app1:%s:k:%d", how, i)
-			if err := c.Set(ctx, k, "p", life).Err(); err != nil {
-				t.Fatal(err)
-			}
-			w.until(t, k, notice.Scheduled)
-			return k
-		}
-		for i := range n {
-			k := set(i, time.Hour)
-			c.ConfigSet(ctx, "notify-keyspace-events", "")
-			if err := do(k); err != nil {
-				t.Fatal(how, err)
-			}
-			c.ConfigSet(ctx, "notify-keyspace-events", flags)
-		}
-		w.adopter.Scan() // as a subscription does when it begins
-		for i := range n {
-			w.until(t, fmt.Sprintf("app1:%s:k:%d", how, i), notice.Cancelled)
-		}
-		// The check just before the due time comes by itself.
+	for how, do := range goneTimers(t.Context(), c) {
 		var ks []string
 		for i := range n {
-			ks = append(ks, set(n+i, 24*time.Second))
+			ks = append(ks, w.adopted(t, c, fmt.Sprintf("app1:%s:k:%d", how, i), time.Hour))
+			withoutEvents(t, c, do, ks[i])
 		}
-		c.ConfigSet(ctx, "notify-keyspace-events", "")
+		w.adopter.Scan() // as a subscription does when it begins
 		for _, k := range ks {
-			if err := do(k); err != nil {
-				t.Fatal(how, err)
-			}
+			w.until(t, k, notice.Cancelled)
 		}
-		c.ConfigSet(ctx, "notify-keyspace-events", flags)
-	}
-	c.Set(ctx, "app1:a:kept:1", "p", 2*time.Hour)
-	for how := range gone {
-		for i := range n {
-			w.until(t, fmt.Sprintf("app1:%s:k:%d", how, n+i), notice.Cancelled)
-		}
-	}
-	if s := w.state("app1:a:kept:1"); s != notice.Scheduled {
-		t.Errorf("a timer that is there: %s", s)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.all) > 0 {
 		t.Errorf("%d notices were delivered", len(g.all))
+	}
+}
+
+// The check just before the due time comes by itself. It looks 1.5 s ahead, so that a stall of the machine makes it too late: then the test
+// tries again with other timers.
+func TestADeletedTimerIsFoundBeforeItIsDue(t *testing.T) {
+	t.Parallel()
+	const n, tries = 5, 6
+	w, c := adopting(t, newGot(1000))
+	c.Set(t.Context(), "app1:a:kept:1", "p", 2*time.Hour)
+	left := goneTimers(t.Context(), c)
+	for try := 0; len(left) > 0; try++ {
+		if try == tries {
+			t.Fatalf("%d times notices were delivered whose timers were gone: %v", tries, slices.Collect(maps.Keys(left)))
+		}
+		ks := map[string][]string{}
+		for how, do := range left {
+			for i := range n {
+				ks[how] = append(ks[how], w.adopted(t, c, fmt.Sprintf("app1:%s:k:%d-%d", how, try, i), 10*time.Second))
+			}
+			withoutEvents(t, c, do, ks[how]...)
+		}
+		for how, list := range ks {
+			cancelled := 0
+			for _, k := range list {
+				var s notice.State
+				eventually(t, k+" is finalized", func() bool {
+					s = w.state(k)
+					return s == notice.Cancelled || s == notice.Delivered
+				})
+				if s == notice.Cancelled {
+					cancelled++
+				}
+			}
+			if cancelled == n {
+				delete(left, how)
+			}
+		}
+	}
+	if s := w.state("app1:a:kept:1"); s != notice.Scheduled {
+		t.Errorf("a timer that is there: %s", s)
 	}
 }
 

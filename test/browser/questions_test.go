@@ -33,12 +33,12 @@ func (c *clicker) on(selector string) {
 	c.click(selector)
 }
 
-// types enters a text into a form's field and submits the form.
-func (c *clicker) types(selector, text string) {
+// submits enters a text into a form's field and submits the form.
+func (c *clicker) submits(selector, text string) {
 	c.t.Helper()
 	c.n++
 	js[bool](c.tab, "window.clicked = true")
-	c.tab.types(selector, text+kb.Enter)
+	c.types(selector, text+kb.Enter)
 	c.next()
 }
 
@@ -108,7 +108,7 @@ func TestSupportFindsWhatAReceiverAnswered(t *testing.T) {
 	}
 
 	c := begin()
-	c.types("input[name=q]", "4711")
+	c.submits("input[name=q]", "4711")
 	answered(c, first)
 	c.on(`#found a`)
 	c.sees("In Redis")
@@ -119,7 +119,7 @@ func TestSupportFindsWhatAReceiverAnswered(t *testing.T) {
 	for _, order := range []string{"4711", "4712"} {
 		b.open("/ui/")
 		c = &clicker{tab: b}
-		c.types("input[name=q]", order)
+		c.submits("input[name=q]", order)
 		c.sees(`{"ok":true}`)
 		answers := c.n
 		c.on(`#do-resend summary`)
@@ -134,25 +134,25 @@ func TestSupportFindsWhatAReceiverAnswered(t *testing.T) {
 	b.open("/ui/") // first: the live updates of a page fail if its notice is gone when they begin
 	s.forget(second)
 	c = &clicker{tab: b}
-	c.types("input[name=q]", "delivered 1d")
+	c.submits("input[name=q]", "delivered 1d")
 	c.sees("Download CSV")
 	if to := js[string](b, `document.querySelector("a[download]").href`); !strings.Contains(to, "since%3D") || c.n > 2 {
 		t.Errorf("after %d clicks the file is %s", c.n, to)
 	}
 
 	c = begin()
-	c.types("input[name=q]", "shop:paid:notice:4712")
+	c.submits("input[name=q]", "shop:paid:notice:4712")
 	answered(c, second, "It is no longer in Redis")
 
 	c = begin()
-	c.types("input[name=q]", "shop:paid:notice:47")
+	c.submits("input[name=q]", "shop:paid:notice:47")
 	c.sees("1 of them is above")
 	c.on(`#history a[href*=":4712"]`)
 	answered(c, second, "From the history")
 
 	for _, key := range []string{first, second} {
 		c = begin()
-		c.types("input[name=q]", ids[key])
+		c.submits("input[name=q]", ids[key])
 		c.on(`section a[href*="` + key + `"]`)
 		answered(c, key, ids[key])
 	}
@@ -206,7 +206,7 @@ func TestRedeliverWindowSlowly(t *testing.T) {
 	c.on(`a[href*="/redeliver"]`)
 	c.sees("Died from")
 	js[bool](b, `(document.querySelector("input[name=rate]").select(), true)`)
-	c.types("input[name=rate]", "6/m") // and Enter, which opens the preview
+	c.submits("input[name=rate]", "6/m") // and Enter, which opens the preview
 	c.sees("3 dead letters about 30s at 6/m")
 	c.on(`form[method=post][action$="/redeliver"] button`)
 	c.sees("3 notices scheduled again.")

@@ -55,7 +55,7 @@ func TestSupportDownloadsWhatFailedYesterday(t *testing.T) {
 	b := browse(t, s)
 	b.open("/ui/")
 	c := &clicker{tab: b}
-	c.types("input[name=q]", "failed yesterday 10-11")
+	c.submits("input[name=q]", "failed yesterday 10-11")
 	c.sees("redis-first")
 	c.sees("past-last")
 	c.sees("Download CSV")
