@@ -119,7 +119,7 @@ func (k Keyring) seal(ctx context.Context, shard int, n *notice.Notice) (result 
 		return Unfit, nil
 	}
 
-	k.Vault.Forget(shard) // the scripts do not check that Redis has the data key
+	k.Vault.Forget(shard) // the script of a replay does not check that Redis has the data key
 	x, err := sealed(ctx, k.Vault, place{shard, of}, n)
 	switch {
 	case !vault.ForgottenAt(err).IsZero():
