@@ -67,9 +67,12 @@ func (e *Engine) FindForgotten(ctx context.Context, f *store.Found) {
 	}
 }
 
-// sealedText returns the sealed content of a notice, or else a sealed answer; "" = the notice has neither.
+// sealedText returns the sealed content of a notice, or else a sealed answer; "" = there is neither, or no notice.
 func sealedText(f *store.Found) string {
-	if f.Notice == nil || f.Sealed != "" {
+	if f.Notice == nil {
+		return ""
+	}
+	if f.Sealed != "" {
 		return f.Sealed
 	}
 

@@ -338,6 +338,18 @@ func TestRestoredDeadLetterIsSealed(t *testing.T) {
 	}
 }
 
+// A key without a notice has nothing to open.
+func TestNothingIsOpenedOfAMissingNotice(t *testing.T) {
+	t.Parallel()
+	w := start(t, testkit.SharedRedis(t), newGot(1), func(o *Options) { o.SealKeys = testkit.ServiceKeys(t, "k") }, sealedRoute(seal.PerRoute))
+	var f store.Found
+	w.Open(t.Context(), &f)
+	w.FindForgotten(t.Context(), &f)
+	if f.Notice != nil || !f.Forgotten.IsZero() {
+		t.Errorf("%+v", f)
+	}
+}
+
 // Redis loses the newest keys of a subject, as in a failover, while the instance has them in memory.
 func TestNoticeIsNotWrittenWithALostKey(t *testing.T) {
 	t.Parallel()
