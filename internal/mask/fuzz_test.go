@@ -52,7 +52,7 @@ func notices(value, text string) []Sent {
 		{ContentType: form, Body: []byte("biz=" + url.QueryEscape(inner) + "&other=" + other)},
 		{URL: "https://shop.example/pay?card.number=" + escaped + "&other=" + other},
 		{URL: "https://shop.example/" + url.PathEscape(text) + "?pin=" + escaped},
-		{Headers: map[string]string{"Pin": value, "Other": text}},
+		{Headers: headers("Pin", value, "Other", text)},
 	}
 }
 
@@ -94,8 +94,8 @@ func everything(r *Rules, sent Sent, answer string) []string {
 	if sent.URL != "" {
 		out = append(out, address)
 	}
-	for name, value := range sent.Headers {
-		shown, _ := v.Header(name, value)
+	for _, h := range sent.Headers {
+		shown, _ := v.Header(h.Name, h.Value)
 		out = append(out, shown)
 	}
 	encoded, _ := json.Marshal(map[string]string{"msg": answer}) // strings can be encoded

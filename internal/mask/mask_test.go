@@ -3,8 +3,11 @@ package mask
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"notifier/internal/notice"
 )
 
 func rules(t *testing.T, paths string) *Rules {
@@ -14,6 +17,14 @@ func rules(t *testing.T, paths string) *Rules {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// headers returns headers of names and values in turn.
+func headers(texts ...string) (list []notice.Header) {
+	for pair := range slices.Chunk(texts, 2) {
+		list = append(list, notice.Header{Name: pair[0], Value: pair[1]})
+	}
+	return list
 }
 
 func TestBodies(t *testing.T) {
@@ -312,11 +323,11 @@ func TestAnswersThatRepeatWhatWasSent(t *testing.T) {
 			"4711: ••• or •••?"},
 		"an address":          {Sent{URL: "https://x/?order=4711&token=ab%20cd#e"}, "4711: ab cd", "4711: •••"},
 		"a query that is one": {Sent{URL: "https://x/?41111111"}, "bad 41111111", ""},
-		"a header": {Sent{Headers: map[string]string{"Token": "Bearer abcdef", "Other": "ghijkl"}}, "no abcdef, ghijkl",
+		"a header": {Sent{Headers: headers("Token", "Bearer abcdef", "Other", "ghijkl")}, "no abcdef, ghijkl",
 			"no •••, ghijkl"},
 		"no word of a body":    {Sent{Body: []byte("<card>4111</card>")}, "ok, done", "ok, done"},
 		"a value in a word":    {Sent{Body: []byte("4111111111111111,737")}, "PAN4111111111111111x", ""},
-		"a basic password":     {Sent{Headers: map[string]string{"Token": "Basic dXNlcjpzZWNyZXQ="}}, "no user secret", "no user •••"},
+		"a basic password":     {Sent{Headers: headers("Token", "Basic dXNlcjpzZWNyZXQ=")}, "no user secret", "no user •••"},
 		"a quote":              {Sent{Body: []byte(`{"card":"41\"11"}`)}, `{"msg":"no 41\"11"}`, `{"msg":"no •••"}`},
 		"a quote in text":      {Sent{Body: []byte(`{"card":"41\"11"}`)}, `no 41\"11, 41&quot;11, 41%2211`, "no •••, •••, •••"},
 		"a quote in HTML":      {Sent{Body: []byte(`{"card":"41\"11"}`)}, `no 41&#34;11`, "no •••"},

@@ -4,6 +4,8 @@ import (
 	"mime"
 	"strings"
 	"unicode"
+
+	"notifier/internal/notice"
 )
 
 // Sent is the content of a notice.
@@ -11,8 +13,7 @@ type Sent struct {
 	ContentType string
 	Body        []byte
 	URL         string
-	// Headers by name.
-	Headers map[string]string
+	Headers     []notice.Header
 }
 
 // View shows one notice without its hidden values.
@@ -36,8 +37,8 @@ func (r *Rules) View(s Sent) *View {
 	}
 
 	find.address(s.URL)
-	for name, value := range s.Headers {
-		find.header(name, value)
+	for _, h := range s.Headers {
+		find.header(h.Name, h.Value)
 	}
 
 	v.secrets.prepare()

@@ -103,12 +103,7 @@ func masked(rules *mask.Rules, c *Copy) *Copy {
 		return c
 	}
 
-	sent := mask.Sent{ContentType: contentType(c.Headers), Body: c.Body, URL: c.URL, Headers: map[string]string{}}
-	for _, h := range c.Headers {
-		sent.Headers[h.Name] = h.Value
-	}
-
-	shown := rules.View(sent)
+	shown := rules.View(mask.Sent{ContentType: contentType(c.Headers), Body: c.Body, URL: c.URL, Headers: c.Headers})
 	m := *c
 	m.Masked, m.Headers = true, nil
 	m.URL, _ = shown.URL()
