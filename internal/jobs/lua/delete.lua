@@ -7,7 +7,8 @@
 -- A deleted dead letter may have held back its successors: the first of them is due now.
 local forgotten, pending, absent = 0, 0, {}
 local q = order(KEYS[1], t)
-for _, key in ipairs({unpack(ARGV, 3)}) do
+for i = 3, #ARGV do
+  local key = ARGV[i]
   if redis.call('ZSCORE', KEYS[1], key) then
     pending = pending + 1
   else
