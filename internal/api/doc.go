@@ -44,9 +44,9 @@
 // signed as the route's other callbacks are, and the notice does not change. The key in the callback ends with :test, so
 // that a receiver can recognize it.
 //
-// At each instance, a client may usually start three tests of a route at once, then six a minute. The route's limits of
-// concurrency and rate normally do not apply. The result contains no secret, and values that the dashboard masks are
-// hidden. A client that may see only a part of the notices gets the outcome, but no content.
+// At each instance, a client may start three tests of a route at once, then six a minute. If the route has a lower rate, a
+// client may start one test at once, and others at that rate. Tests do not count for the route's limits. The result
+// contains no secret, and values that the dashboard masks are hidden. A client with a prefix gets the outcome, but no content.
 //
 // # The page for people
 //

@@ -23,7 +23,7 @@ import (
 // of the pages end a response after 90 seconds, and package client waits for 60.
 const maxTestDuration = 50 * time.Second
 
-// TestOptions are the parameters of New.
+// TestOptions are the parameters of NewTestSender.
 type TestOptions struct {
 	Routes *route.Table
 	// Probe makes one callback, without the limits of the route.
@@ -34,13 +34,13 @@ type TestOptions struct {
 	Now func() time.Time
 }
 
-// TestSender sends tests. All its methods may be called at the same time. A nil Sender sends none.
+// TestSender sends tests. All its methods may be called at the same time. A nil TestSender sends none.
 type TestSender struct {
 	o      TestOptions
 	limits testLimits
 }
 
-// NewTestSender returns a Sender with unused limits.
+// NewTestSender returns a TestSender whose limits are unused.
 func NewTestSender(o TestOptions) *TestSender {
 	if o.Now == nil {
 		o.Now = time.Now
