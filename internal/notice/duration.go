@@ -19,8 +19,18 @@ func WantDuration(s string) string {
 
 // Unitless reports whether a duration is a number without a unit, which means seconds.
 func Unitless(s string) bool {
-	_, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
-	return err == nil
+	_, ok := seconds(strings.TrimSpace(s))
+	return ok
+}
+
+// seconds returns the number that a duration without a unit is; ok is false if it has a unit, or is not a number.
+func seconds(s string) (n float64, ok bool) {
+	if s == "" || strings.IndexByte("wdhms", s[len(s)-1]) >= 0 { // the error of ParseFloat would allocate
+		return 0, false
+	}
+
+	n, err := strconv.ParseFloat(s, 64)
+	return n, err == nil
 }
 
 // longUnits matches the leading weeks and days of a duration, and the rest.
@@ -28,6 +38,10 @@ var longUnits = regexp.MustCompile(`^(?:(\d{1,9}(?:\.\d{1,9})?)w)?(?:(\d{1,9}(?:
 
 // parseUnits is time.ParseDuration with the units w and d, before all others.
 func parseUnits(s string) (time.Duration, error) {
+	if !strings.ContainsAny(s, "wd") { // the match takes ten times as long as time.ParseDuration
+		return time.ParseDuration(s)
+	}
+
 	m := longUnits.FindStringSubmatch(s)
 	if m == nil || m[1] == "" && m[2] == "" {
 		return time.ParseDuration(s)

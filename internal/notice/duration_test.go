@@ -20,3 +20,10 @@ func TestParseDurationTakesDaysAndWeeks(t *testing.T) {
 		}
 	}
 }
+
+// Each schedule call with a delay reads one.
+func TestParseDurationOfUsualUnitsAllocatesNothing(t *testing.T) {
+	if n := testing.AllocsPerRun(100, func() { _, _ = ParseDuration("1h30m") }); n > 0 {
+		t.Errorf("%.0f allocations", n)
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -154,7 +153,7 @@ func (l Ladder) Check() error {
 // ParseDuration parses a Go duration (15s, 1h30m), also with weeks and days (2w, 7d, 1d12h), or a number of seconds.
 func ParseDuration(s string) (time.Duration, error) {
 	s = strings.TrimSpace(s)
-	if secs, err := strconv.ParseFloat(s, 64); err == nil {
+	if secs, ok := seconds(s); ok {
 		if !(secs >= 0 && secs <= MaxHorizon.Seconds()) {
 			return 0, invalid("%q is not from 0 to %.0f seconds", s, MaxHorizon.Seconds())
 		}
