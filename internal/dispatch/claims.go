@@ -190,6 +190,7 @@ func (q *routeQueue) record(c call, f *flight, claimed *store.Claimed, j job, er
 		q.answered(c, *claimed)
 	}
 
+	q.hints.claimed(claimed.Won)
 	r.had, r.idle = q.inFlight.add(claimed.Won, j)
 	q.missed(r.waiters, claimed.Won, r.had)
 	if c.finds() {

@@ -124,8 +124,8 @@ func TestFreedSlotOfAHostIsTakenByClass(t *testing.T) {
 	}
 }
 
-// beginWithHints returns a Dispatcher that has just received hints of n notices together, so that a claim call has more of them than
-// slots.
+// beginWithHints returns a Dispatcher that has claimed a retry and has just received hints of n notices together, so that a claim call
+// has more of them than slots.
 func beginWithHints(s *fakeStore, w Handler, n int, claim error) *Dispatcher {
 	d := begin(options(s, w, 512, testRoute("a", 8)))
 	synctest.Wait() // for the sweep at the beginning
@@ -134,6 +134,7 @@ func beginWithHints(s *fakeStore, w Handler, n int, claim error) *Dispatcher {
 	q := d.queues["a"]
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.hints.claimed([]store.Claim{{Notice: &notice.Notice{AttemptsMade: 1}}})
 	for i := range n {
 		q.hints.add(fmt.Sprintf("a:m:t:%d", i), triggerEvent, q.slots.room())
 	}
@@ -159,6 +160,32 @@ func TestHintsAreSortedOnce(t *testing.T) {
 		}
 		drain(t, d)
 		quiet(t, d)
+	})
+}
+
+// Hints beyond the slots are sorted only while the route claims notices of later classes too: sorting costs Redis a look at each key.
+func TestHintsAreSortedAfterClaimsOfLaterClasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h hints
+		for i := range 3 {
+			h.add(fmt.Sprintf("a:m:t:%d", i), triggerEvent, 8)
+		}
+		claimed := func(n notice.Notice) { h.claimed([]store.Claim{{Notice: &notice.Notice{}}, {Notice: &n}}) }
+		claimed(notice.Notice{})
+		if !h.sorted(2) {
+			t.Error("first attempts alone need sorting")
+		}
+		for _, later := range []notice.Notice{{AttemptsMade: 1}, {Endings: 1}, {Replay: "job"}} {
+			claimed(later)
+			claimed(notice.Notice{})
+			time.Sleep(sortsFor)
+			if h.sorted(2) || !h.sorted(3) {
+				t.Errorf("after %+v: sorted", later)
+			}
+			if time.Sleep(1); !h.sorted(2) {
+				t.Errorf("%+v: still sorted after %s", later, sortsFor)
+			}
+		}
 	})
 }
 

@@ -3,6 +3,9 @@ package dispatch
 import (
 	"slices"
 	"time"
+
+	"notifier/internal/notice"
+	"notifier/internal/store"
 )
 
 const (
@@ -10,6 +13,8 @@ const (
 	maxHintsAhead = 2048
 	// maxSorted is the number of hinted keys in one call that claims first attempts before others.
 	maxSorted = 512
+	// sortsFor is how long after a claim of a later class hints are sorted. Without such claims the work would find nothing.
+	sortsFor = 10 * time.Second
 )
 
 // hintsExpected is how long after a hint the next one is expected. During that time a backlog
@@ -21,6 +26,7 @@ const hintsExpected = 500 * time.Millisecond
 type hints struct {
 	waiting []hint
 	last    time.Time
+	later   time.Time // when a notice of a later class than notice.ClassFirst was last claimed
 }
 
 // hint is a key that may be due, and the source of that information. first means that it is known to be a first attempt.
@@ -60,9 +66,21 @@ func (h *hints) leave(left func(key string) bool) {
 	h.waiting = slices.DeleteFunc(h.waiting, func(w hint) bool { return left(w.key) })
 }
 
-// sorted reports whether the next n hints need no sorting: all of them are first attempts, or no more are waiting.
+// claimed records the classes of claimed notices.
+func (h *hints) claimed(won []store.Claim) {
+	for i := range won {
+		if won[i].Class() != notice.ClassFirst {
+			h.later = time.Now()
+			return
+		}
+	}
+}
+
+// sorted reports whether the next n hints need no sorting: all of them are first attempts, no more are waiting, or nothing else than
+// first attempts was claimed for sortsFor.
 func (h *hints) sorted(n int) bool {
-	return len(h.waiting) <= n || !slices.ContainsFunc(h.waiting[:n], func(w hint) bool { return !w.first })
+	return len(h.waiting) <= n || time.Since(h.later) > sortsFor ||
+		!slices.ContainsFunc(h.waiting[:n], func(w hint) bool { return !w.first })
 }
 
 func (h *hints) expected() bool { return time.Since(h.last) <= hintsExpected }
