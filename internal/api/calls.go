@@ -64,7 +64,7 @@ func (c *calling) id() string {
 }
 
 // batch sets the log fields of a batch.
-func (c *calling) batch(items []item) {
+func (c *calling) batch(items []*item) {
 	c.key, c.count = items[0].req.Key, len(items)
 }
 

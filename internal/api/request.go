@@ -47,15 +47,15 @@ func bodyError(err error, what string, limit int64) error {
 
 // parseNotice reads one notice to schedule. Everything about it that needs no Redis is checked here. A *Problem as the
 // error is its answer.
-func (a *api) parseNotice(data []byte, prefix string, c caller, from traceContext) (it item, err error) {
+func (a *api) parseNotice(it *item, data []byte, prefix string, c caller, from traceContext) error {
 	if int64(len(data)) > a.itemLimit() {
-		return it, tooLarge("the notice", a.itemLimit())
+		return tooLarge("the notice", a.itemLimit())
 	}
 
 	var f codec.Faults
 	var q codec.Request
 	if err := codec.Read(data, prefix, &q, &f); err != nil {
-		return it, notJSON(err)
+		return notJSON(err)
 	}
 
 	it.req = store.Request{Key: q.Key, OnDuplicate: store.Duplicate(q.OnDuplicate), Content: q.Given()}
@@ -63,11 +63,11 @@ func (a *api) parseNotice(data []byte, prefix string, c caller, from traceContex
 	when, readAs := a.timesOf(q.Delay, q.Due, prefix, &f)
 	it.req.Delay, it.req.Due, it.readAs = when.Delay, when.Due, readAs
 
-	if err := a.takeBody(&it, &q, prefix, &f); err != nil {
-		return it, err
+	if err := a.takeBody(it, &q, prefix, &f); err != nil {
+		return err
 	}
 
-	return it, a.place(&it.req, prefix, c, f)
+	return a.place(&it.req, prefix, c, f)
 }
 
 // timesOf checks the times of a request. readAs is the delay in words if it was given without a unit.

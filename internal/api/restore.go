@@ -61,15 +61,15 @@ func (a *api) restore(w http.ResponseWriter, r *http.Request, at site) error {
 }
 
 // parseLetter reads one notice to put back. It must have all that it takes to be sent as it would have been.
-func (a *api) parseLetter(data []byte, prefix string, c caller, _ traceContext) (it item, err error) {
+func (a *api) parseLetter(it *item, data []byte, prefix string, c caller, _ traceContext) error {
 	if int64(len(data)) > a.itemLimit() {
-		return it, tooLarge("the notice", a.itemLimit())
+		return tooLarge("the notice", a.itemLimit())
 	}
 
 	var f codec.Faults
 	var s codec.Snapshot
 	if err := codec.Read(data, prefix, &s, &f); err != nil {
-		return it, notJSON(err)
+		return notJSON(err)
 	}
 
 	it.req = store.Request{Key: s.Key, Content: s.Given()}
@@ -77,8 +77,8 @@ func (a *api) parseLetter(data []byte, prefix string, c caller, _ traceContext) 
 		f.Add(prefix+"body_base64", nil, "body and body_base64 are given; give one of them")
 	}
 
-	if err := a.checkBody(&it, prefix, s.Body != nil); err != nil {
-		return it, err
+	if err := a.checkBody(it, prefix, s.Body != nil); err != nil {
+		return err
 	}
 
 	if it.json && it.req.ContentType == "application/json" {
@@ -87,10 +87,10 @@ func (a *api) parseLetter(data []byte, prefix string, c caller, _ traceContext) 
 
 	checkSnapshot(&s, prefix, &f)
 	if err := a.place(&it.req, prefix, c, f); err != nil {
-		return it, err
+		return err
 	}
 
-	return it, a.letterOf(&s, prefix, &it)
+	return a.letterOf(&s, prefix, it)
 }
 
 // checkSnapshot adds what makes it impossible to put a notice back.

@@ -127,7 +127,8 @@ func (a *api) schedule(w http.ResponseWriter, r *http.Request, at site) error {
 		return err
 	}
 
-	it, err := a.parseNotice(data, "body.", at.caller, traceOf(r))
+	var it item
+	err = a.parseNotice(&it, data, "body.", at.caller, traceOf(r))
 	at.call.key = it.req.Key
 	if err != nil {
 		return err
@@ -204,7 +205,7 @@ func (a *api) batch(w http.ResponseWriter, r *http.Request, at site) error {
 
 // batched is a batch and the replies to those of its items that were sent. lines: it was NDJSON.
 type batched struct {
-	items   []item
+	items   []*item
 	replies []store.Reply
 	lines   bool
 }
@@ -215,7 +216,7 @@ func (a *api) answerBatch(w http.ResponseWriter, r *http.Request, c caller, b ba
 	out := make([]byte, 0, 512*len(items))
 	var last *Problem
 	for i := range items {
-		it := &items[i]
+		it := items[i]
 		if i > 0 && !lines {
 			out = append(out, ',', '\n')
 		}
@@ -270,17 +271,19 @@ func (a *api) answerBatch(w http.ResponseWriter, r *http.Request, c caller, b ba
 }
 
 // parser reads one item of a batch; prefix names its place. A *Problem as the error is its answer.
-type parser func(raw []byte, prefix string, c caller, from traceContext) (item, error)
+type parser func(it *item, raw []byte, prefix string, c caller, from traceContext) error
 
 // readBatch reads the whole envelope. lines reports whether it was NDJSON.
-func (a *api) readBatch(w http.ResponseWriter, r *http.Request, c caller, parse parser) (items []item, lines bool, err error) {
+func (a *api) readBatch(w http.ResponseWriter, r *http.Request, c caller, parse parser) (items []*item, lines bool, err error) {
 	if r.ContentLength > a.maxBatch {
 		return nil, false, tooLarge("the batch", a.maxBatch)
 	}
 
 	from := traceOf(r)
-	read := func(raw []byte, n int) item {
-		return readItem(raw, n, func(raw []byte, prefix string) (item, error) { return parse(raw, prefix, c, from) })
+	read := func(raw []byte, n int) *item {
+		it := &item{}
+		it.failed(parse(it, raw, "body["+strconv.Itoa(n)+"].", c, from))
+		return it
 	}
 	in := bufio.NewReader(http.MaxBytesReader(w, r.Body, a.maxBatch))
 	first, err := firstByte(in)
@@ -331,7 +334,7 @@ func tooMany() *Problem {
 	return refusal(f)
 }
 
-func readArray(in io.Reader, read func(raw []byte, n int) item) ([]item, error) {
+func readArray(in io.Reader, read func(raw []byte, n int) *item) ([]*item, error) {
 	data, err := io.ReadAll(in)
 	if err != nil {
 		return nil, err
@@ -340,7 +343,7 @@ func readArray(in io.Reader, read func(raw []byte, n int) item) ([]item, error) 
 		return nil, problem(http.StatusBadRequest, "the request's body is not JSON: %v", err)
 	}
 
-	items := []item{}
+	items := []*item{}
 	for raw := range codec.Elements(data) {
 		if len(items) == maxBatch {
 			return nil, tooMany()
@@ -351,8 +354,8 @@ func readArray(in io.Reader, read func(raw []byte, n int) item) ([]item, error) 
 	return items, nil
 }
 
-func readLines(in *bufio.Reader, read func(raw []byte, n int) item) ([]item, error) {
-	items := []item{}
+func readLines(in *bufio.Reader, read func(raw []byte, n int) *item) ([]*item, error) {
+	items := []*item{}
 	for {
 		line, err := in.ReadBytes('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -372,16 +375,16 @@ func readLines(in *bufio.Reader, read func(raw []byte, n int) item) ([]item, err
 	}
 }
 
-func readItem(raw []byte, n int, parse func(raw []byte, prefix string) (item, error)) item {
-	it, err := parse(raw, "body["+strconv.Itoa(n)+"].")
-	if err != nil {
-		// The key is repeated so that the caller knows which item is meant; a
-		// wrong one only as far as it can be shown.
-		it.req.Key = codec.Clip(it.req.Key, 300)
-		if !errors.As(err, &it.problem) {
-			it.problem = problem(http.StatusBadRequest, "%v", err)
-		}
+// failed makes the problem of an item from an error of its parser, if any.
+func (it *item) failed(err error) {
+	if err == nil {
+		return
 	}
 
-	return it
+	// The key is repeated so that the caller knows which item is meant; a
+	// wrong one only as far as it can be shown.
+	it.req.Key = codec.Clip(it.req.Key, 300)
+	if !errors.As(err, &it.problem) {
+		it.problem = problem(http.StatusBadRequest, "%v", err)
+	}
 }

@@ -229,10 +229,10 @@ func TestMigrateRefusesCallsOnMovedNotices(t *testing.T) {
 	schedule := func(x Redis, ks ...string) map[string]error {
 		t.Helper()
 		out := map[string]error{}
-		by := map[keys.Partition][]store.Request{}
+		by := map[keys.Partition][]*store.Request{}
 		for _, k := range ks {
 			p := x.Space().Partition(prefix, k)
-			by[p] = append(by[p], store.Request{Key: k, Delay: time.Hour, Content: notice.Content{Body: []byte("1")}})
+			by[p] = append(by[p], &store.Request{Key: k, Delay: time.Hour, Content: notice.Content{Body: []byte("1")}})
 		}
 		var batches []store.Batch
 		for p, reqs := range by {

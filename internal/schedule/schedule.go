@@ -73,7 +73,7 @@ type Scheduler struct {
 type waiting struct {
 	ctx   context.Context // of the caller; a waiting notice whose ctx has ended is dropped
 	to    keys.Partition
-	req   store.Request
+	req   *store.Request
 	reply chan<- store.Reply
 }
 
@@ -239,7 +239,7 @@ func (s *Scheduler) Schedule(ctx context.Context, req store.Request) (store.Repl
 		return store.Reply{}, err
 	}
 
-	reply, err := s.one(ctx, p, req)
+	reply, err := s.one(ctx, p, &req)
 	if !errors.Is(err, store.ErrNoDataKey) {
 		return reply, err
 	}
@@ -249,11 +249,11 @@ func (s *Scheduler) Schedule(ctx context.Context, req store.Request) (store.Repl
 		return store.Reply{}, err
 	}
 
-	return s.one(ctx, p, req)
+	return s.one(ctx, p, &req)
 }
 
 // one stores one notice.
-func (s *Scheduler) one(ctx context.Context, p keys.Partition, req store.Request) (store.Reply, error) {
+func (s *Scheduler) one(ctx context.Context, p keys.Partition, req *store.Request) (store.Reply, error) {
 	reply := make(chan store.Reply, 1)
 	if err := ctx.Err(); err != nil {
 		return store.Reply{}, fmt.Errorf("schedule: %w: nothing was sent: %w", wire.ErrUnavailable, err)
@@ -360,9 +360,9 @@ func (s *Scheduler) sendSome(ctx context.Context, all parts, reqs []store.Reques
 		}
 
 		these = sealed.await(these, out)
-		some := make([]store.Request, len(these))
+		some := make([]*store.Request, len(these))
 		for j, i := range these {
-			some[j] = reqs[i]
+			some[j] = &reqs[i]
 		}
 
 		if len(these) > 0 {
@@ -398,7 +398,7 @@ func (s *Scheduler) flush(all []waiting) {
 		if !ok || len(callers[b]) == maxBatch {
 			b = len(batches)
 			n := min(left[w.to], maxBatch)
-			batches = append(batches, store.Batch{Partition: w.to, Requests: make([]store.Request, 0, n)})
+			batches = append(batches, store.Batch{Partition: w.to, Requests: make([]*store.Request, 0, n)})
 			callers = append(callers, make([]waiting, 0, n))
 			at[w.to] = b
 			left[w.to] -= n
@@ -480,7 +480,7 @@ func (s *Scheduler) answer(batches []store.Batch, results []store.Batched, to de
 }
 
 // count reports new notices to the Observer, and those that are due at once to Hints.
-func (s *Scheduler) count(prefix string, reqs []store.Request, replies []store.Reply) {
+func (s *Scheduler) count(prefix string, reqs []*store.Request, replies []store.Reply) {
 	r := s.o.Routes.Prefix(prefix)
 	n := 0
 	for i := range replies {

@@ -67,7 +67,7 @@ func (s *Store) scheduleSome(ctx context.Context, batches []Batch, todo []positi
 
 	fresh := regrouped{by: map[keys.Partition]int{}, since: &since}
 	for i, at := range todo {
-		r := &batches[at.batch].Requests[at.request]
+		r := batches[at.batch].Requests[at.request]
 		p := keys.Partition{Prefix: batches[at.batch].Prefix, Shard: shards[i]}
 		if s.Layout.isOldShard(p.Shard) {
 			reply, moved := s.scheduleOver(ctx, p, r)
@@ -111,7 +111,7 @@ func (g *regrouped) add(p keys.Partition, r *Request, at position) {
 		g.batches, g.places = append(g.batches, Batch{Partition: p, located: g.since}), append(g.places, nil)
 	}
 
-	g.batches[n].Requests, g.places[n] = append(g.batches[n].Requests, *r), append(g.places[n], at)
+	g.batches[n].Requests, g.places[n] = append(g.batches[n].Requests, r), append(g.places[n], at)
 }
 
 // giveOut stores the replies of a batch at the places of its requests, and returns the requests

@@ -27,7 +27,7 @@ var scheduleScript = wire.NewScript("schedule", WithParts(scheduleSource), true)
 // Batch holds schedule requests of one partition, for one script call.
 type Batch struct {
 	keys.Partition
-	Requests []Request // already checked by Content.Check
+	Requests []*Request // already checked by Content.Check
 	// located is the Sight with which the store determined the shard. It is nil in callers' batches, whose
 	// notices may also be in an old shard.
 	located *Sight
@@ -43,7 +43,12 @@ type Batched struct {
 
 // Schedule stores notices of one partition.
 func (s *Store) Schedule(ctx context.Context, p keys.Partition, reqs []Request) ([]Reply, error) {
-	out := s.ScheduleAll(ctx, []Batch{{Partition: p, Requests: reqs}})
+	list := make([]*Request, len(reqs))
+	for i := range reqs {
+		list[i] = &reqs[i]
+	}
+
+	out := s.ScheduleAll(ctx, []Batch{{Partition: p, Requests: list}})
 	return out[0].Replies, out[0].Err
 }
 
@@ -99,7 +104,7 @@ var errScheduleMoved = fmt.Errorf("schedule: %w", wire.ErrMoved)
 // read returns the result of a call on a batch.
 func (s *Store) read(ctx context.Context, b *Batch, c *creation) (out Batched) {
 	var refused bool
-	if out.Replies, refused, out.Err = Rest(b.Requests, c.cmd.Err(), Reply{Err: errScheduleMoved}, func(some []Request) ([]Reply, error) {
+	if out.Replies, refused, out.Err = Rest(b.Requests, c.cmd.Err(), Reply{Err: errScheduleMoved}, func(some []*Request) ([]Reply, error) {
 		rest := s.ScheduleAll(ctx, []Batch{{b.Partition, some, &c.since}})[0]
 		return rest.Replies, rest.Err
 	}); !refused {
@@ -128,9 +133,9 @@ func (s *Store) creating(b *Batch) *wire.Args {
 	}
 
 	a.End()
-	a.Text(dataKeys(b.Requests, func(r *Request) *notice.Content { return &r.Content }))
+	a.Text(dataKeys(b.Requests, func(r **Request) *notice.Content { return &(*r).Content }))
 	for i := range b.Requests {
-		r := &b.Requests[i]
+		r := b.Requests[i]
 		a.Text(r.Key)
 		a.Buf = append(a.Buf, r.OnDuplicate.mode())
 		a.Buf = appendExpiry(appendWhen(a.Buf, r.Due, r.Delay), r.Content.Expiry())
@@ -231,7 +236,7 @@ func (s *Store) createTogether(ctx context.Context, v *LayoutView, calls []creat
 }
 
 // created returns the replies to a call.
-func (s *Store) created(ctx context.Context, reqs []Request, c *creation) ([]Reply, error) {
+func (s *Store) created(ctx context.Context, reqs []*Request, c *creation) ([]Reply, error) {
 	v, err := s.w.List(scheduleScript.Op, c.cmd)
 	if lacksDataKey(c.cmd.Err()) {
 		return nil, ErrNoDataKey
@@ -254,7 +259,7 @@ func (s *Store) created(ctx context.Context, reqs []Request, c *creation) ([]Rep
 		}
 
 		var was string
-		replies[i], was = s.scheduled(&reqs[i], under, x, now)
+		replies[i], was = s.scheduled(reqs[i], under, x, now)
 		if s.o.Cluster && replies[i].Created {
 			timers = append(timers, timer{key: reqs[i].Key, due: replies[i].Due.UnixMilli(), attempt: 1, was: was, anew: true})
 		}

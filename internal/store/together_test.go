@@ -44,7 +44,7 @@ func everywhere(s *Store, name string) []Batch {
 	for i := range list {
 		list[i].Partition = keys.Partition{Prefix: prefix, Shard: i}
 		for n := range 2 {
-			list[i].Requests = append(list[i].Requests, Request{Key: fmt.Sprintf("app1:a:b:%s-%d-%d", name, i, n), Delay: time.Hour})
+			list[i].Requests = append(list[i].Requests, &Request{Key: fmt.Sprintf("app1:a:b:%s-%d-%d", name, i, n), Delay: time.Hour})
 		}
 	}
 	return list
