@@ -129,18 +129,40 @@ func TestFreedSlotOfAHostIsTakenByClass(t *testing.T) {
 func beginWithHints(s *fakeStore, w Handler, n int, claim error) *Dispatcher {
 	d := begin(options(s, w, 512, testRoute("a", 8)))
 	synctest.Wait() // for the sweep at the beginning
-	s.put("a", 0, n)
 	s.claim = claim
+	d.queues["a"].hints.claimed([]store.Claim{{Notice: &notice.Notice{AttemptsMade: 1}}})
+	hintTogether(d, s, n)
+	return d
+}
+
+// hintTogether adds n notices, and gives d their hints together.
+func hintTogether(d *Dispatcher, s *fakeStore, n int) {
+	s.put("a", 0, n)
 	q := d.queues["a"]
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.hints.claimed([]store.Claim{{Notice: &notice.Notice{AttemptsMade: 1}}})
 	for i := range n {
 		q.hints.add(fmt.Sprintf("a:m:t:%d", i), triggerEvent, q.slots.room())
 	}
 
 	q.claimMore()
-	return d
+}
+
+// A route that has claimed first attempts only claims as many hints as it gets slots, without sorting, also if fewer slots than its
+// own are free in the instance.
+func TestFirstAttemptsAloneAreNotSorted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := newFakeStore(), taking(20*time.Millisecond)
+		d := begin(options(s, w, 3, testRoute("a", 8)))
+		synctest.Wait()
+		hintTogether(d, s, 40)
+		after(2 * time.Second)
+		if n := w.count(); n != 40 || slices.ContainsFunc(s.calls, func(c string) bool { return strings.HasPrefix(c, "sorted") }) {
+			t.Errorf("%d of 40 handled; calls %v", n, s.calls)
+		}
+		drain(t, d)
+		quiet(t, d)
+	})
 }
 
 // Hints beyond the slots are sorted in one call. Later calls claim the first attempts among them without sorting.

@@ -253,9 +253,13 @@ func (q *routeQueue) claimHinted() bool {
 
 	hinted, t, shard := q.hints.take(take, shards)
 	got := q.d.total.take(&q.share, min(n, len(hinted)))
-	if got == 0 {
+	if got == 0 || got < len(hinted) && take == n { // a call with more keys than slots would sort them
 		q.hints.waiting = before
-		return false
+		if got == 0 {
+			return false
+		}
+
+		hinted, t, shard = q.hints.take(got, shards)
 	}
 
 	q.begin(call{trigger: t, shard: shard, token: q.d.token(), n: got, keys: hinted, begun: time.Now()})
