@@ -134,8 +134,8 @@ func (p *Process) newCalls() error {
 // newEngine makes the engine, and the metrics that observe it.
 func (p *Process) newEngine() {
 	o, c := p.o, p.o.Config
-	p.metrics = metrics.New(metrics.Options{Version: o.Version, Revision: o.Revision, Routes: c.Routes, History: p.history.DB != nil,
-		Telemetry: c.Telemetry.Traces != nil || c.Telemetry.Metrics != nil, LogDropped: o.Log.Dropped})
+	p.metrics = metrics.NewMetrics(metrics.MetricsOptions{Version: o.Version, Revision: o.Revision, Routes: c.Routes,
+		History: p.history.DB != nil, Telemetry: c.Telemetry.Traces != nil || c.Telemetry.Metrics != nil, LogDropped: o.Log.Dropped})
 	p.newTelemetry()
 
 	space := keys.Space{Namespace: c.Namespace, Shards: c.Shards}

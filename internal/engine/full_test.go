@@ -23,7 +23,7 @@ func TestFullRedisIsReported(t *testing.T) {
 	t.Parallel()
 	srv := testkit.StartRedis(t, testkit.WithConfig("maxmemory-policy noeviction"))
 	core, logs := logged.New(zap.InfoLevel)
-	m := metrics.New(metrics.Options{})
+	m := metrics.NewMetrics(metrics.MetricsOptions{})
 	w := start(t, srv, newSink(1), func(o *Options) { o.Logger, o.Metrics = zap.New(core), m }, testRoute("r", "app1"))
 	other := start(t, srv, newSink(1), nil, testRoute("r", "app1"))
 	tell := func(maxmemory string) {

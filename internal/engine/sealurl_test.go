@@ -150,7 +150,7 @@ func TestSealedQueryIsNowhereInRedisHistoryLogSpansAndMetrics(t *testing.T) {
 			t.Cleanup(calls.Close)
 			r := urlRoute(scope)
 			r.OnDead = testRoute("hook", "ops:x")
-			counted := metrics.New(metrics.Options{})
+			counted := metrics.NewMetrics(metrics.MetricsOptions{})
 			w := start(t, srv, calls, func(o *Options) {
 				o.SealKeys, o.Logger, o.Tracer, o.History = testkit.ServiceKeys(t, "k"), zap.New(core), traced.tracer(), History{DB: d, Backlog: 1000}
 				o.Metrics = counted

@@ -43,7 +43,7 @@ func runShops(t *testing.T, srv *testkit.Redis, r *route.Route) (e *engine.Engin
 	}
 
 	h := callback.New(callback.Options{})
-	m = metrics.New(metrics.Options{Routes: table.All()})
+	m = metrics.NewMetrics(metrics.MetricsOptions{Routes: table.All()})
 	e = engine.New(engine.Options{Conn: conn, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Routes: table,
 		Handler: h, Instance: t.Name(), Concurrency: 512, Grace: 50 * time.Millisecond,
 		Retention: time.Minute, Retain: 1000, ConfigureRedis: true, Drain: 10 * time.Second, Metrics: m, Logger: zap.NewNop()})

@@ -14,7 +14,7 @@ import (
 // families returns the names of this service's metrics: those that are registered, with or without a series.
 func families(t *testing.T) map[string]bool {
 	t.Helper()
-	m := New(Options{History: true, Telemetry: true})
+	m := NewMetrics(MetricsOptions{History: true, Telemetry: true})
 	all := make(chan *prometheus.Desc)
 	go func() {
 		defer close(all)

@@ -11,7 +11,7 @@ import (
 )
 
 func TestHistoryGaugesNeedHistory(t *testing.T) {
-	m := New(Options{History: true})
+	m := NewMetrics(MetricsOptions{History: true})
 	page := func() string {
 		w := httptest.NewRecorder()
 		m.Page().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))

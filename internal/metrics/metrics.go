@@ -108,8 +108,8 @@ type lateKey struct {
 	held   notice.Held
 }
 
-// Options configure [New].
-type Options struct {
+// MetricsOptions configure [NewMetrics].
+type MetricsOptions struct {
 	// Version and Revision describe the program; empty = unknown.
 	Version, Revision string
 	Routes            []*route.Route
@@ -121,8 +121,8 @@ type Options struct {
 	LogDropped func() int64
 }
 
-// New returns the metrics of a process.
-func New(o Options) *Metrics {
+// NewMetrics returns the metrics of a process.
+func NewMetrics(o MetricsOptions) *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}

@@ -48,7 +48,7 @@ func (talks) Traffic() (trips map[string]uint64, used, idle int) {
 }
 
 func TestPageShowsCounts(t *testing.T) {
-	m := New(Options{Version: "v1", Revision: "abc", Routes: routesNamed("orders", "adopts")})
+	m := NewMetrics(MetricsOptions{Version: "v1", Revision: "abc", Routes: routesNamed("orders", "adopts")})
 	m.Observe(func(context.Context) (fleet.Gauges, error) {
 		return fleet.Gauges{Orphaned: 3, Unhandled: 2, HookBacklog: 6, EventsFlowing: true,
 			SealKeys: map[string]int{"2026-11": 8}, SealedWaiting: 9, Routes: []fleet.RouteGauges{{Route: "orders",
@@ -142,7 +142,7 @@ func TestPageShowsCounts(t *testing.T) {
 // A page of one route had 179 series, almost all 0, and empty labels, which Prometheus drops. Series that alerts read
 // must exist before their first value.
 func TestPageOfIdleRouteIsShort(t *testing.T) {
-	m := New(Options{Routes: routesNamed("orders")})
+	m := NewMetrics(MetricsOptions{Routes: routesNamed("orders")})
 	page := scrape(t, m)
 	own := regexp.MustCompile(`(?m)^notifier_.*$`).FindAllString(page, -1)
 	perRoute := 0
@@ -172,7 +172,7 @@ func TestPageOfIdleRouteIsShort(t *testing.T) {
 }
 
 func TestScrapeWithoutRedisShowsCounters(t *testing.T) {
-	m := New(Options{Version: "v1", Revision: "abc", Routes: routesNamed("orders")})
+	m := NewMetrics(MetricsOptions{Version: "v1", Revision: "abc", Routes: routesNamed("orders")})
 	if page := scrape(t, m); strings.Contains(page, "notifier_redis_up") {
 		t.Error("notifier_redis_up exists without an observer")
 	}
@@ -217,7 +217,7 @@ func TestNilMetricsCountNothing(t *testing.T) {
 }
 
 func TestStatsOfRoute(t *testing.T) {
-	m := New(Options{Version: "v1", Revision: "abc", Routes: routesNamed("orders", "idle")})
+	m := NewMetrics(MetricsOptions{Version: "v1", Revision: "abc", Routes: routesNamed("orders", "idle")})
 	m.Scheduled("orders", 3)
 	for range 98 {
 		m.Lateness("orders", notice.SourceEvent, notice.HeldNone, 900*time.Microsecond, trace.SpanContext{})
@@ -282,7 +282,7 @@ func TestOperationsMatchStepsOfStore(t *testing.T) {
 }
 
 func BenchmarkHotPath(b *testing.B) {
-	m := New(Options{Version: "v1", Revision: "abc", Routes: routesNamed("orders")})
+	m := NewMetrics(MetricsOptions{Version: "v1", Revision: "abc", Routes: routesNamed("orders")})
 	b.ReportAllocs()
 	for b.Loop() {
 		m.Event(notice.EventDispatched)
@@ -294,7 +294,7 @@ func BenchmarkHotPath(b *testing.B) {
 
 // A sampled span is the exemplar of both histograms if the client accepts OpenMetrics.
 func TestSampledSpanIsExemplar(t *testing.T) {
-	m := New(Options{Routes: routesNamed("orders")})
+	m := NewMetrics(MetricsOptions{Routes: routesNamed("orders")})
 	config := trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}}
 	unsampled := trace.NewSpanContext(config)
 	config.TraceFlags = trace.FlagsSampled

@@ -9,7 +9,7 @@ import (
 
 // A shortage that has just begun is not 0: the alert reads any value.
 func TestShortagesAreCollected(t *testing.T) {
-	m := New(Options{})
+	m := NewMetrics(MetricsOptions{})
 	m.ObserveShortages(func() map[notice.Shortage]time.Time {
 		return map[notice.Shortage]time.Time{notice.ShortPorts: time.Now().Add(-time.Hour), notice.ShortMemory: time.Now()}
 	})

@@ -7,7 +7,7 @@ import (
 
 func TestTapsAndTheirCopiesAreCounted(t *testing.T) {
 	t.Parallel()
-	m := New(Options{})
+	m := NewMetrics(MetricsOptions{})
 	m.ObserveTaps(func() int { return 3 })
 	m.Copied("published", 2)
 	m.Copied("unheard of", 1)

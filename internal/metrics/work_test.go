@@ -12,7 +12,7 @@ import (
 )
 
 func TestWorkAddsUpOverInstances(t *testing.T) {
-	a, b := New(Options{Routes: routesNamed("orders")}), New(Options{Routes: routesNamed("orders")})
+	a, b := NewMetrics(MetricsOptions{Routes: routesNamed("orders")}), NewMetrics(MetricsOptions{Routes: routesNamed("orders")})
 	for i := range 1000 {
 		a.Lateness("orders", notice.SourceEvent, notice.HeldNone, time.Duration(i)*10*time.Microsecond, trace.SpanContext{}) // up to 10 ms
 		b.Lateness("orders", notice.SourceEvent, notice.HeldNone, 20*time.Millisecond, trace.SpanContext{})
@@ -43,7 +43,7 @@ func TestWorkAddsUpOverInstances(t *testing.T) {
 }
 
 func TestWorkSinceSubtractsEarlierWork(t *testing.T) {
-	m := New(Options{Routes: routesNamed("orders")})
+	m := NewMetrics(MetricsOptions{Routes: routesNamed("orders")})
 	m.Attempt("orders", notice.OutcomeDelivered, "")
 	m.Lateness("orders", notice.SourceSweep, notice.HeldNone, time.Second, trace.SpanContext{})
 	before := m.Work("orders")

@@ -179,7 +179,7 @@ func (w *world) start(t *testing.T) *instance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.metrics = metrics.New(metrics.Options{Routes: table.All()})
+	i.metrics = metrics.NewMetrics(metrics.MetricsOptions{Routes: table.All()})
 	i.Engine = engine.New(engine.Options{Conn: i.conn, Space: keys.Space{Namespace: space.Namespace, Shards: w.shards}, Routes: table,
 		Handler: handler{w, i.name}, Instance: i.name, Concurrency: slots,
 		Grace: 50 * time.Millisecond, Metrics: i.metrics, Retention: w.retention, Retain: 100000,
