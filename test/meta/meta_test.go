@@ -41,10 +41,9 @@ var layers = map[string]int{
 	"internal/store":     50,
 	"internal/vault":     49,
 	"internal/config":    52,
-	"internal/telemetry": 53,
+	"internal/telemetry": 56,
 	"internal/receivers": 51,
 	"internal/fleet":     55,
-	"internal/metrics":   56,
 
 	"internal/history": 57,
 	"internal/move":    58,
