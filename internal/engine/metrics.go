@@ -10,7 +10,7 @@ import (
 	"notifier/internal/tracing"
 )
 
-// Metrics counts the work of an engine. The Metrics of package metrics export the counts to Prometheus, *[fleet.Counters] keeps
+// Metrics counts the work of an engine. The Metrics of package telemetry export the counts to Prometheus, *[fleet.Counters] keeps
 // the counts that heartbeats and pages show.
 type Metrics interface {
 	adopt.Observer
