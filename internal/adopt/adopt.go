@@ -15,8 +15,8 @@ import (
 	"notifier/internal/store"
 )
 
-// Store is the set of Redis operations that adoption uses.
-type Store interface {
+// AdopterStore is the set of Redis operations that adoption uses.
+type AdopterStore interface {
 	Peek(ctx context.Context, p keys.Partition, ks []string, maxBody int64) (now time.Time, seen []Seen, looked int, err error)
 	PeekTimers(ctx context.Context, ks []string, maxBody int64) ([]Seen, error)
 	Adopt(ctx context.Context, p keys.Partition, list []Adoption) ([]bool, error)
@@ -39,8 +39,8 @@ type Cluster interface {
 	Master(ctx context.Context, key string) string
 }
 
-// Observer counts the adopted notices of a route, and those without a body.
-type Observer interface {
+// AdopterObserver counts the adopted notices of a route, and those without a body.
+type AdopterObserver interface {
 	Scheduled(route string, n int)
 	BodiesLost(route string, n int)
 }
@@ -48,23 +48,23 @@ type Observer interface {
 // Events reports whether keyspace events arrive. If not, all keys are scanned every second.
 type Events interface{ Adopting() bool }
 
-// silent is an Observer that does nothing, and an Events that always arrive.
+// silent is an AdopterObserver that does nothing, and an Events that always arrive.
 type silent struct{}
 
 func (silent) Scheduled(string, int)  {}
 func (silent) BodiesLost(string, int) {}
 func (silent) Adopting() bool         { return true }
 
-// Options configures an Adopter.
-type Options struct {
-	Store   Store
+// AdopterOptions configures an Adopter.
+type AdopterOptions struct {
+	Store   AdopterStore
 	Routes  *route.Table
 	Space   keys.Space
 	Cluster Cluster // nil outside a cluster
 	// MaxBody is the maximum length of an adopted payload.
 	MaxBody int64
 	// Observer may be nil.
-	Observer Observer
+	Observer AdopterObserver
 	// Every is the interval of scans without a reason; zero = 1 m. It is longer if a scan takes
 	// long: see scanShare.
 	Every time.Duration
@@ -78,7 +78,7 @@ type Options struct {
 // Adopter turns plain timers into notices. Event and Scan may be called by any goroutine and never
 // block; one goroutine runs Run.
 type Adopter struct {
-	o        Options
+	o        AdopterOptions
 	prefixes []string // of all routes that adopt
 
 	wake    chan struct{}
@@ -113,8 +113,8 @@ const (
 	late = 5 * time.Minute
 )
 
-// New returns an Adopter. It does nothing if no route adopts.
-func New(o Options) *Adopter {
+// NewAdopter returns an Adopter. It does nothing if no route adopts.
+func NewAdopter(o AdopterOptions) *Adopter {
 	if o.Every == 0 {
 		o.Every = time.Minute
 	}

@@ -28,7 +28,7 @@ func TestExpiredTimerOfAnEndedNotice(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := &counts{}
-	a := New(Options{Store: Redis{s}, Routes: table, Space: space, MaxBody: 1 << 10, Observer: n, Logger: zaptest.NewLogger(t)})
+	a := NewAdopter(AdopterOptions{Store: Redis{s}, Routes: table, Space: space, MaxBody: 1 << 10, Observer: n, Logger: zaptest.NewLogger(t)})
 	r := table.All()[0]
 	put := func(key string) {
 		t.Helper()
@@ -76,12 +76,12 @@ func TestExpiredTimerOfAnEndedNotice(t *testing.T) {
 
 // peeks is a store that reports each answered check of timers.
 type peeks struct {
-	Store
+	AdopterStore
 	looked func()
 }
 
 func (p peeks) Peek(ctx context.Context, at keys.Partition, ks []string, most int64) (time.Time, []Seen, int, error) {
-	now, seen, n, err := p.Store.Peek(ctx, at, ks, most)
+	now, seen, n, err := p.AdopterStore.Peek(ctx, at, ks, most)
 	p.looked()
 	return now, seen, n, err
 }
@@ -98,13 +98,13 @@ func TestScanWaitsForTheEventOfANumber(t *testing.T) {
 		k := "app1:" + srv.Namespace() + ":number:1" // servers are shared
 		var a *Adopter
 		looks := 0
-		p := peeks{Store: Redis{s}, looked: func() {
+		p := peeks{AdopterStore: Redis{s}, looked: func() {
 			if looks++; looks == 2 && comes {
 				a.Event(a.o.Routes.All()[0], k, "set")
 				a.Event(a.o.Routes.All()[0], k, "expire")
 			}
 		}}
-		a = New(Options{Store: p, Routes: table(t), Space: space, MaxBody: 1 << 10, Confirm: time.Millisecond,
+		a = NewAdopter(AdopterOptions{Store: p, Routes: adoptingTable(t), Space: space, MaxBody: 1 << 10, Confirm: time.Millisecond,
 			Logger: zaptest.NewLogger(t)})
 		set := func(value string, life time.Duration) {
 			if err := c.Set(ctx, k, value, life).Err(); err != nil {
@@ -136,7 +136,7 @@ func TestScanWaitsForTheEventOfANumber(t *testing.T) {
 
 // restless is a store in which each reply is followed by another event.
 type restless struct {
-	Store
+	AdopterStore
 	event   func(n int)
 	answers int
 	timers  []string
@@ -197,7 +197,7 @@ func (s *restless) scans(t *testing.T, a *Adopter) {
 // was lost may expire earlier.
 func TestScanDoesNotWaitForAnEndOfEvents(t *testing.T) {
 	s := &restless{timers: []string{"app1:a:b:unheard", "app1:a:b:too"}}
-	a := New(Options{Store: s, Routes: table(t), MaxBody: 1 << 10, Logger: zaptest.NewLogger(t)})
+	a := NewAdopter(AdopterOptions{Store: s, Routes: adoptingTable(t), MaxBody: 1 << 10, Logger: zaptest.NewLogger(t)})
 	s.event = func(n int) { a.Event(nil, fmt.Sprintf("app1:a:b:%d", n), "set") }
 	s.event(0)
 	a.Scan()
@@ -208,9 +208,8 @@ func TestScanDoesNotWaitForAnEndOfEvents(t *testing.T) {
 // scan's first pages.
 func TestScanDoesNotWaitForSecondChecks(t *testing.T) {
 	s := &restless{timers: []string{"app1:a:b:1", "app1:a:b:2", "app1:a:b:3"}, strays: []string{"app1:a:b:soon"}, event: func(int) {}}
-	a := New(Options{Store: waiting{s}, Routes: table(t), Space: keys.Space{Namespace: "notifier", Shards: 1}, MaxBody: 1 << 10,
-		Confirm: time.Hour,
-		Logger:  zaptest.NewLogger(t)})
+	a := NewAdopter(AdopterOptions{Store: unanswered{s}, Routes: adoptingTable(t), Space: keys.Space{Namespace: "notifier", Shards: 1},
+		MaxBody: 1 << 10, Confirm: time.Hour, Logger: zaptest.NewLogger(t)})
 	a.Scan()
 	s.scans(t, a)
 	if len(a.second) != 4 {
@@ -218,11 +217,11 @@ func TestScanDoesNotWaitForSecondChecks(t *testing.T) {
 	}
 }
 
-// waiting is a store in which each timer holds a number, and no event has said yet whether it is a
+// unanswered is a store in which each timer holds a number, and no event has said yet whether it is a
 // payload.
-type waiting struct{ *restless }
+type unanswered struct{ *restless }
 
-func (waiting) Peek(_ context.Context, _ keys.Partition, ks []string, _ int64) (time.Time, []Seen, int, error) {
+func (unanswered) Peek(_ context.Context, _ keys.Partition, ks []string, _ int64) (time.Time, []Seen, int, error) {
 	var seen []Seen
 	for _, k := range ks {
 		w := Seen{Key: k, Value: []byte("1"), Length: 1, Expire: time.Now().Add(time.Hour).UnixMilli()}

@@ -18,7 +18,7 @@ import (
 	"notifier/internal/testkit"
 )
 
-func table(t *testing.T) *route.Table {
+func adoptingTable(t *testing.T) *route.Table {
 	t.Helper()
 	routes, err := route.NewTable([]*route.Route{{Name: "r", Prefix: "app1", Adopt: true}})
 	if err != nil {
@@ -44,7 +44,8 @@ func adopting(t *testing.T) (*Adopter, *store.Store, *redis.Client) {
 	srv := testkit.StartRedis(t)
 	space := keys.Space{Namespace: srv.Namespace(), Shards: 1}
 	s := store.New(store.Options{Client: srv.Client(), Space: space, Retention: 24 * time.Hour, Retain: 1000})
-	return New(Options{Store: Redis{s}, Routes: table(t), Space: space, MaxBody: 1 << 10, Logger: zaptest.NewLogger(t)}), s, srv.Client()
+	a := NewAdopter(AdopterOptions{Store: Redis{s}, Routes: adoptingTable(t), Space: space, MaxBody: 1 << 10, Logger: zaptest.NewLogger(t)})
+	return a, s, srv.Client()
 }
 
 func TestTimersAreComparedByScansAndShortlyBeforeTheyAreDue(t *testing.T) {
@@ -107,7 +108,7 @@ func TestTimersAreComparedByScansAndShortlyBeforeTheyAreDue(t *testing.T) {
 }
 
 // away is a Redis whose events come and whose scripts fail.
-type away struct{ Store }
+type away struct{ AdopterStore }
 
 func (away) Peek(context.Context, keys.Partition, []string, int64) (time.Time, []Seen, int, error) {
 	return time.Time{}, nil, 0, errors.New("away")
@@ -120,7 +121,8 @@ func (away) Unknown(context.Context, keys.Partition, []string, time.Duration) (n
 }
 
 func TestWaitingKeysAreBoundedDuringAnOutage(t *testing.T) {
-	a := New(Options{Store: away{}, Routes: table(t), Space: keys.Space{Namespace: "notifier", Shards: 1}, Logger: zap.NewNop()})
+	a := NewAdopter(AdopterOptions{Store: away{}, Routes: adoptingTable(t), Space: keys.Space{Namespace: "notifier", Shards: 1},
+		Logger: zap.NewNop()})
 	n := 0
 	for range 3 {
 		for range maxPendingExpired {
@@ -148,7 +150,7 @@ func TestWaitingKeysAreBoundedDuringAnOutage(t *testing.T) {
 
 // A second look that fails is taken again.
 func TestFailedSecondCheckIsRetried(t *testing.T) {
-	a := New(Options{Store: away{}, Routes: table(t), Confirm: time.Nanosecond, Logger: zap.NewNop()})
+	a := NewAdopter(AdopterOptions{Store: away{}, Routes: adoptingTable(t), Confirm: time.Nanosecond, Logger: zap.NewNop()})
 	a.compareLater("app1:a:b:1", "app1:a:b:2")
 	a.o.Confirm = time.Hour
 	a.compareLater("app1:a:b:3")

@@ -29,7 +29,7 @@ func (c *counts) BodiesLost(_ string, n int) { c.lost.Add(int64(n)) }
 // twoNodes is a store in a cluster of two nodes. Keys with b in their names, and shard 1, are on
 // node b, which can be made to hang.
 type twoNodes struct {
-	Store
+	AdopterStore
 	space keys.Space
 
 	mu      sync.Mutex
@@ -106,7 +106,7 @@ func TestHangingNodeDoesNotDelayOtherTimers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &twoNodes{space: keys.Space{Namespace: "notifier", Shards: 2}, adopted: map[string]bool{}, news: make(chan string, 1000),
 			hangs: true}
-		a := New(Options{Store: s, Routes: table(t), Space: s.space, MaxBody: 1 << 10, Cluster: s,
+		a := NewAdopter(AdopterOptions{Store: s, Routes: adoptingTable(t), Space: s.space, MaxBody: 1 << 10, Cluster: s,
 			Logger: zap.NewNop()})
 		r := a.o.Routes.All()[0]
 		defer runs(t, a)()
@@ -218,7 +218,7 @@ func TestPayloadsAreKeptWhileANodeHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &twoNodes{space: keys.Space{Namespace: "notifier", Shards: 2}, timers: map[string]string{}, bodies: map[string]string{}, hangs: true}
 		seen := &counts{}
-		a := New(Options{Store: expiring{s}, Routes: table(t), Space: s.space, MaxBody: 1 << 10, Cluster: s, Observer: seen,
+		a := NewAdopter(AdopterOptions{Store: expiring{s}, Routes: adoptingTable(t), Space: s.space, MaxBody: 1 << 10, Cluster: s, Observer: seen,
 			Logger: zap.NewNop()})
 		r := a.o.Routes.All()[0]
 		stop := runs(t, a)

@@ -9,11 +9,11 @@ import (
 	"notifier/internal/wire"
 )
 
-// Redis is the Store of an Adopter: plain timers, and the notices of their keys. Its scripts run
+// Redis is the AdopterStore of an Adopter: plain timers, and the notices of their keys. Its scripts run
 // under the guard of package store.
 type Redis struct{ *store.Store }
 
-var _ Store = Redis{}
+var _ AdopterStore = Redis{}
 
 // Timers calls f with pages of all keys in Redis that match a pattern. A key that exists during the
 // whole call is included.

@@ -252,8 +252,8 @@ func (e *Engine) newParts() {
 	e.redirects = jobs.NewChanger(jobs.ChangerOptions{Store: e.jobStore(), Routes: o.Routes, Logger: o.Logger})
 	e.looks = reconcile.NewInspections(e.store, e.store.Timers, cluster)
 	e.eraser = jobs.NewEraser(jobs.EraserOptions{Store: e.store, DB: o.History.DB, Notices: erasable{e}, Logger: o.Logger})
-	e.adopter = adopt.New(adopt.Options{Store: adopt.Redis{Store: e.store}, Routes: o.Routes, Space: space, Cluster: e.cluster(),
-		MaxBody: o.MaxBody, Observer: o.Metrics, Events: events{e}, Logger: o.Logger})
+	e.adopter = adopt.NewAdopter(adopt.AdopterOptions{Store: adopt.Redis{Store: e.store}, Routes: o.Routes, Space: space,
+		Cluster: e.cluster(), MaxBody: o.MaxBody, Observer: o.Metrics, Events: events{e}, Logger: o.Logger})
 
 	e.dispatch = dispatch.New(dispatch.Options{Store: e.store, Timers: e.store.Timers, Routes: o.Routes.All(), Shards: space,
 		Handler: o.Handler, Total: o.Concurrency, Grace: o.Grace, SettleWait: o.ConfirmSettle.Wait(), Fleet: e.fleet, Holds: e.holds,

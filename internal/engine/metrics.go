@@ -13,7 +13,7 @@ import (
 // Metrics counts the work of an engine. The Metrics of package telemetry export the counts to Prometheus, *[fleet.Counters] keeps
 // the counts that heartbeats and pages show.
 type Metrics interface {
-	adopt.Observer
+	adopt.AdopterObserver
 	dispatch.Observer
 	history.Observer
 	listener.Observer

@@ -484,7 +484,6 @@ func newAdopter(w *world, in *instance) *adopt.Adopter {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return adopt.New(adopt.Options{Store: &adoptStore{Redis: adopt.Redis{Store: in.store}, w: w, in: in}, Routes: table, Space: space,
-		MaxBody: 1 << 10,
-		Confirm: time.Nanosecond, Logger: zap.NewNop()})
+	return adopt.NewAdopter(adopt.AdopterOptions{Store: &adoptStore{Redis: adopt.Redis{Store: in.store}, w: w, in: in}, Routes: table,
+		Space: space, MaxBody: 1 << 10, Confirm: time.Nanosecond, Logger: zap.NewNop()})
 }
