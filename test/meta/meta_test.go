@@ -49,7 +49,6 @@ var layers = map[string]int{
 	"internal/move":    58,
 	"internal/jobs":    59,
 
-	"internal/schedule": 60,
 	"internal/dispatch": 60,
 	"internal/callback": 60,
 	"internal/queue":    60,
@@ -57,7 +56,7 @@ var layers = map[string]int{
 	"internal/doctor":    65,
 	"internal/listener":  70,
 	"internal/reconcile": 70,
-	"internal/adopt":     70,
+	"internal/intake":    70,
 	"internal/search":    72,
 	"internal/problems":  73,
 	"internal/api":       75,
