@@ -267,8 +267,8 @@ func (e *Engine) newParts() {
 		limit = answerLimit
 	}
 
-	e.schedule = intake.New(intake.Options{Store: e.store, Routes: o.Routes, Space: space, Timeout: limit, Wait: o.Confirm.Wait(),
-		Hints: e.dispatch, Observer: o.Metrics, Vault: e.vault, Now: e.Now})
+	e.schedule = intake.NewScheduler(intake.SchedulerOptions{Store: e.store, Routes: o.Routes, Space: space, Timeout: limit,
+		Wait: o.Confirm.Wait(), Hints: e.dispatch, Observer: o.Metrics, Vault: e.vault, Now: e.Now})
 
 	health := e.receivers.store()
 	e.hooks = reconcile.NewHooks(reconcile.HooksOptions{Store: e.store, Schedule: e.schedule, Health: health, Causes: health, Pauses: e.holds,

@@ -24,7 +24,7 @@ func TestRoutesOfAShardSentAloneDoNotMeetAgain(t *testing.T) {
 			}
 		}
 
-		s := New(Options{Store: st, Routes: table(t), Space: space})
+		s := NewScheduler(SchedulerOptions{Store: st, Routes: table(t), Space: space})
 		var all sync.WaitGroup
 		for _, key := range []string{ofShard1("app1"), ofShard1("app1"), ofShard1("app1"), ofShard1("app3")} { // the first two are sent at once
 			all.Go(func() {
@@ -57,7 +57,7 @@ func TestWhatIsToBeSentApartHoldsUpNobody(t *testing.T) {
 			by[space.Shard(k)] = append(by[space.Shard(k)], k)
 		}
 		st := &fakeStore{hold: make(chan struct{}), apart: true, away: make(chan struct{})}
-		s := New(Options{Store: st, Routes: table(t), Space: space})
+		s := NewScheduler(SchedulerOptions{Store: st, Routes: table(t), Space: space})
 		var answered [2]atomic.Int32
 		var all sync.WaitGroup
 		put := func(shard, i int) {

@@ -17,8 +17,8 @@ import (
 	"notifier/internal/wire"
 )
 
-// Store stores notices in Redis.
-type Store interface {
+// SchedulerStore stores notices in Redis.
+type SchedulerStore interface {
 	// ScheduleAll stores batches for shards of one node in one round trip. It returns one result
 	// per batch.
 	ScheduleAll(ctx context.Context, batches []store.Batch) []store.Batched
@@ -26,9 +26,9 @@ type Store interface {
 	Node(ctx context.Context, p keys.Partition) string
 }
 
-// Options configure a [Scheduler].
-type Options struct {
-	Store  Store
+// SchedulerOptions configure a [Scheduler].
+type SchedulerOptions struct {
+	Store  SchedulerStore
 	Routes *route.Table
 	Space  keys.Space
 	// Timeout bounds one call to Redis; zero = 5 s. Wait is added for writes that wait until
@@ -38,7 +38,7 @@ type Options struct {
 	// be nil.
 	Hints Hints
 	// Observer counts the new notices of each route. It may be nil.
-	Observer Observer
+	Observer SchedulerObserver
 	// Vault seals the contents of routes with a seal; nil = no route has one.
 	Vault Vault
 	// Now is Redis's clock, with which due times are compared. Nil means time.Now.
@@ -50,14 +50,14 @@ type Hints interface {
 	Hint(r *route.Route, key string) bool
 }
 
-// Observer counts new notices.
-type Observer interface {
+// SchedulerObserver counts new notices.
+type SchedulerObserver interface {
 	Scheduled(route string, n int)
 }
 
 // Scheduler accepts notices. It is safe for concurrent use.
 type Scheduler struct {
-	o Options
+	o SchedulerOptions
 	// Calls to Redis run under life, which ends when Close has run out of time.
 	life context.Context // shared by all calls
 	end  context.CancelFunc
@@ -87,8 +87,8 @@ const (
 	maxWaiting = 16384
 )
 
-// New returns a Scheduler.
-func New(o Options) *Scheduler {
+// NewScheduler returns a Scheduler.
+func NewScheduler(o SchedulerOptions) *Scheduler {
 	if o.Timeout == 0 {
 		o.Timeout = 5 * time.Second
 	}

@@ -108,7 +108,7 @@ func (s *fakeStore) ScheduleAll(ctx context.Context, batches []store.Batch) []st
 }
 
 func TestCheck(t *testing.T) {
-	s := New(Options{Routes: table(t), Space: keys.Space{Namespace: "notifier", Shards: 1}})
+	s := NewScheduler(SchedulerOptions{Routes: table(t), Space: keys.Space{Namespace: "notifier", Shards: 1}})
 	now := time.Now()
 	for _, c := range []struct {
 		name string
@@ -158,7 +158,7 @@ func TestCheck(t *testing.T) {
 // All mistakes are returned together, and a request is checked again only if its route is another one.
 func TestCheckListsAllFaultsOnce(t *testing.T) {
 	now := time.Now()
-	s := New(Options{Routes: table(t), Space: keys.Space{Namespace: "notifier", Shards: 1}})
+	s := NewScheduler(SchedulerOptions{Routes: table(t), Space: keys.Space{Namespace: "notifier", Shards: 1}})
 	wrong := store.Request{Key: "app2:m:t:1", Due: now.Add(2 * notice.MaxHorizon)}
 	var fields []string
 	for _, f := range s.Check(&wrong) {
@@ -195,7 +195,7 @@ func TestASingleCallGoesOutAloneAndOthersGather(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &fakeStore{hold: make(chan struct{})}
 		scheduled := 0
-		s := New(Options{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1},
+		s := NewScheduler(SchedulerOptions{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1},
 			Observer: counted(func(n int) {
 				st.mu.Lock()
 				scheduled += n
@@ -239,7 +239,7 @@ func TestShardsOfOneNodeShareARoundTrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		space := keys.Space{Namespace: "n", Shards: 64}
 		st := &fakeStore{hold: make(chan struct{})}
-		s := New(Options{Store: st, Routes: table(t), Space: space})
+		s := NewScheduler(SchedulerOptions{Store: st, Routes: table(t), Space: space})
 		var wg sync.WaitGroup
 		key := func(i int) string { return fmt.Sprintf("app1:m:t:%d", i) }
 		for i := range 2 + maxTogether {
@@ -283,7 +283,7 @@ func TestASilentNodeHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		space := keys.Space{Namespace: "n", Shards: 2}
 		st := &fakeStore{away: make(chan struct{}), node: func(p keys.Partition) string { return []string{"away", "well"}[p.Shard] }}
-		s := New(Options{Store: st, Routes: table(t), Space: space})
+		s := NewScheduler(SchedulerOptions{Store: st, Routes: table(t), Space: space})
 		var wg sync.WaitGroup
 		put := func(shard, n int) {
 			for i := 0; n > 0; i++ {
@@ -317,7 +317,7 @@ func TestASilentNodeHoldsUpNoOther(t *testing.T) {
 func TestWhoHasGoneIsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &fakeStore{hold: make(chan struct{})}
-		s := New(Options{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1}, Timeout: time.Hour})
+		s := NewScheduler(SchedulerOptions{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1}, Timeout: time.Hour})
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		put := func(ctx context.Context, key string, want error) {
@@ -351,7 +351,7 @@ func TestWhoHasGoneIsNotStored(t *testing.T) {
 func TestACrowdIsSentAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &fakeStore{hold: make(chan struct{})}
-		s := New(Options{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1}})
+		s := NewScheduler(SchedulerOptions{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1}})
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		for range maxWaiting + 2*maxTogether + 50 { // two round trips take some; some of the others find it full
@@ -379,7 +379,7 @@ func TestACrowdIsSentAway(t *testing.T) {
 func TestCloseWaitsForWhatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &fakeStore{hold: make(chan struct{})}
-		s := New(Options{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1}})
+		s := NewScheduler(SchedulerOptions{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1}})
 		var wg sync.WaitGroup
 		gone, leave := context.WithCancel(t.Context())
 		for i := range 5 {
@@ -426,7 +426,7 @@ func TestCloseWaitsForWhatIsUnderWay(t *testing.T) {
 func TestCloseGivesUpWhatRedisDoesNotTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &fakeStore{hold: make(chan struct{})}
-		s := New(Options{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1}, Timeout: time.Hour})
+		s := NewScheduler(SchedulerOptions{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1}, Timeout: time.Hour})
 		var wg sync.WaitGroup
 		for i := range 300 {
 			wg.Go(func() {
@@ -454,7 +454,7 @@ func TestCloseGivesUpWhatRedisDoesNotTake(t *testing.T) {
 
 func TestAnErrorReachesEachCaller(t *testing.T) {
 	st := &fakeStore{err: fmt.Errorf("schedule: %w", wire.ErrFull)}
-	s := New(Options{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1}})
+	s := NewScheduler(SchedulerOptions{Store: st, Routes: table(t), Space: keys.Space{Namespace: "n", Shards: 1}})
 	if _, err := s.Schedule(t.Context(), store.Request{Key: "app1:m:t:1"}); !errors.Is(err, wire.ErrFull) {
 		t.Error(err)
 	}
@@ -471,7 +471,7 @@ func TestManyPartsByRouteAndShardAndKeepsOrder(t *testing.T) {
 	space := keys.Space{Namespace: "n", Shards: 3}
 	var mu sync.Mutex
 	var due []string
-	s := New(Options{Store: st, Routes: table(t), Space: space, Hints: hinted(func(key string) {
+	s := NewScheduler(SchedulerOptions{Store: st, Routes: table(t), Space: space, Hints: hinted(func(key string) {
 		mu.Lock()
 		due = append(due, key)
 		mu.Unlock()
@@ -510,7 +510,7 @@ func TestDuplicatesInOneBatch(t *testing.T) {
 	srv := testkit.SharedRedis(t)
 	space := keys.Space{Namespace: srv.Namespace(), Shards: 1}
 	st := store.New(store.Options{Client: srv.Client(), Space: space, Retention: time.Hour, Retain: 100})
-	s := New(Options{Store: st, Routes: table(t), Space: space})
+	s := NewScheduler(SchedulerOptions{Store: st, Routes: table(t), Space: space})
 	body := func(key, b string, on store.Duplicate) store.Request {
 		return store.Request{Key: "app1:m:t:" + key, Delay: time.Hour, OnDuplicate: on, Content: notice.Content{Body: []byte(b)}}
 	}

@@ -59,7 +59,7 @@ func TestBatchSealsSeveralNoticesAtATime(t *testing.T) {
 	v := &sealer{refused: errors.New("forgotten")}
 	v.both.Add(2)
 	fake := &fakeStore{}
-	s := New(Options{Store: fake, Routes: routes, Space: keys.Space{Namespace: "notifier", Shards: 1}, Vault: v})
+	s := NewScheduler(SchedulerOptions{Store: fake, Routes: routes, Space: keys.Space{Namespace: "notifier", Shards: 1}, Vault: v})
 	const n = 4 * sealTogether
 	var reqs []store.Request
 	var want []string
@@ -125,7 +125,7 @@ func TestBatchIsSentWhileItIsSealed(t *testing.T) {
 		defer fake.mu.Unlock()
 		return len(fake.trips) > 0
 	}}
-	s := New(Options{Store: fake, Routes: routes, Space: keys.Space{Namespace: "notifier", Shards: 1}, Vault: v})
+	s := NewScheduler(SchedulerOptions{Store: fake, Routes: routes, Space: keys.Space{Namespace: "notifier", Shards: 1}, Vault: v})
 	reqs := make([]store.Request, maxBatch+1)
 	for i := range reqs {
 		reqs[i] = store.Request{Key: fmt.Sprintf("app1:m:t:%03d", i), Content: notice.Content{Audience: "m", Body: []byte("card")}}
@@ -145,7 +145,7 @@ func TestBatchIsSentWhileItIsSealed(t *testing.T) {
 func TestBatchWithoutASealedNoticeSendsNothing(t *testing.T) {
 	routes := sealedTable(t)
 	fake, v := &fakeStore{}, &sealer{refused: errors.New("forgotten")}
-	s := New(Options{Store: fake, Routes: routes, Space: keys.Space{Namespace: "notifier", Shards: 1}, Vault: v})
+	s := NewScheduler(SchedulerOptions{Store: fake, Routes: routes, Space: keys.Space{Namespace: "notifier", Shards: 1}, Vault: v})
 	reqs := []store.Request{{Key: "app1:m:t:1", Content: notice.Content{Audience: "forgotten"}}}
 	if out := s.Many(t.Context(), reqs); !errors.Is(out[0].Err, v.refused) || len(fake.trips) > 0 {
 		t.Errorf("%v, %d trips", out[0].Err, len(fake.trips))

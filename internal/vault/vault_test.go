@@ -69,7 +69,7 @@ func startAt(t *testing.T, at wire.Address, k *seal.ServiceKeys, scope seal.Scop
 		t.Fatal(err)
 	}
 	v := vault.New(k, s.Wire())
-	return instance{s, v, intake.New(intake.Options{Store: s, Routes: routes, Space: s.Space(), Vault: v})}
+	return instance{s, v, intake.NewScheduler(intake.SchedulerOptions{Store: s, Routes: routes, Space: s.Space(), Vault: v})}
 }
 
 func request(key string) store.Request {
