@@ -7,9 +7,9 @@ import (
 	"notifier/internal/audit"
 	"notifier/internal/auth"
 	"notifier/internal/fleet"
+	"notifier/internal/intake"
 	"notifier/internal/notice"
 	"notifier/internal/problems"
-	"notifier/internal/schedule"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -44,7 +44,7 @@ type Engine interface {
 // Scheduler stores new notices.
 type Scheduler interface {
 	// Check returns the faults of a request. A request without faults is not checked again by Schedule.
-	Check(r *store.Request) []schedule.Fault
+	Check(r *store.Request) []intake.Fault
 	// Schedule stores one notice. Concurrent calls are coalesced.
 	Schedule(ctx context.Context, r store.Request) (store.Reply, error)
 	// ScheduleMany returns a reply for each request; each reply has its Err.

@@ -16,9 +16,9 @@ import (
 	"notifier/internal/api"
 	"notifier/internal/engine"
 	"notifier/internal/keys"
-	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/telemetry"
 	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
@@ -59,7 +59,7 @@ func newLive(t *testing.T, change ...func(*api.Options)) *live {
 	l := &live{sent: map[string][]string{}, arrived: make(chan struct{}, 1)}
 	l.engine = engine.New(engine.Options{Conn: conn, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Routes: table,
 		Handler: l, Instance: "test", Concurrency: 64, Grace: 50 * time.Millisecond,
-		Metrics: metrics.New(metrics.Options{Routes: table.All()}), Retention: time.Hour, Retain: 100_000, ConfigureRedis: true,
+		Metrics: telemetry.NewMetrics(telemetry.MetricsOptions{Routes: table.All()}), Retention: time.Hour, Retain: 100_000, ConfigureRedis: true,
 		Drain:  10 * time.Second,
 		Logger: zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -15,7 +15,7 @@ import (
 	"notifier/internal/api"
 	"notifier/internal/engine"
 	"notifier/internal/keys"
-	"notifier/internal/metrics"
+	"notifier/internal/telemetry"
 	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
@@ -30,7 +30,7 @@ func BenchmarkLiveBatch(b *testing.B) {
 	}
 	defer func() { _ = conn.Close() }()
 	engine := engine.New(engine.Options{Conn: conn, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Routes: table,
-		Handler: nil, Metrics: metrics.New(metrics.Options{Routes: table.All()}),
+		Handler: nil, Metrics: telemetry.NewMetrics(telemetry.MetricsOptions{Routes: table.All()}),
 		Grace:     50 * time.Millisecond,
 		Retention: time.Hour, Retain: 1000, Concurrency: 1, Logger: zap.NewNop()})
 	if err := engine.Begin(b.Context()); err != nil {

@@ -19,7 +19,6 @@ import (
 	"notifier/internal/engine"
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
-	"notifier/internal/metrics"
 	"notifier/internal/problems"
 	"notifier/internal/route"
 	"notifier/internal/telemetry"
@@ -53,7 +52,7 @@ type Process struct {
 	o         Options
 	table     *route.Table
 	conn      *wire.Conn
-	metrics   *metrics.Metrics
+	metrics   *telemetry.Metrics
 	history   engine.History // without a DB if NOTIFIER_HISTORY_URL is empty
 	calls     *callback.Handler
 	server    *http.Server
@@ -134,8 +133,8 @@ func (p *Process) newCalls() error {
 // newEngine makes the engine, and the metrics that observe it.
 func (p *Process) newEngine() {
 	o, c := p.o, p.o.Config
-	p.metrics = metrics.New(metrics.Options{Version: o.Version, Revision: o.Revision, Routes: c.Routes, History: p.history.DB != nil,
-		Telemetry: c.Telemetry.Traces != nil || c.Telemetry.Metrics != nil, LogDropped: o.Log.Dropped})
+	p.metrics = telemetry.NewMetrics(telemetry.MetricsOptions{Version: o.Version, Revision: o.Revision, Routes: c.Routes,
+		History: p.history.DB != nil, Telemetry: c.Telemetry.Traces != nil || c.Telemetry.Metrics != nil, LogDropped: o.Log.Dropped})
 	p.newTelemetry()
 
 	space := keys.Space{Namespace: c.Namespace, Shards: c.Shards}
@@ -169,7 +168,7 @@ func (p *Process) newEngine() {
 	p.metrics.ObserveRedis(p.conn)
 	p.metrics.ObserveTaps(p.Taps)
 	p.metrics.ObserveShortages(p.ShortSince)
-	p.metrics.ObserveFleet(func() metrics.Fleet { return metrics.Fleet(p.Fleet().Stats()) })
+	p.metrics.ObserveFleet(func() telemetry.Fleet { return telemetry.Fleet(p.Fleet().Stats()) })
 }
 
 // takeAddresses listens.

@@ -11,7 +11,7 @@ import (
 
 	"notifier/internal/config"
 	"notifier/internal/doctor"
-	"notifier/internal/metrics"
+	"notifier/internal/telemetry"
 	"notifier/internal/wire"
 )
 
@@ -26,7 +26,7 @@ const (
 // metric. It delays nothing.
 type setupWatch struct {
 	redis   redisExaminer
-	metrics *metrics.Metrics
+	metrics *telemetry.Metrics
 	logger  *zap.Logger
 	// again is signalled when other servers may answer.
 	again chan struct{}

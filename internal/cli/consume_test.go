@@ -55,12 +55,11 @@ func TestConsumeRunsCommand(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		for limit := time.Now().Add(30 * time.Second); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) { // sleep: polls until the limit
-			if b, err := os.ReadFile(file); err == nil && strings.HasSuffix(string(b), "\n") {
-				break
-			}
-		}
-		cancel()
+		defer cancel()
+		testkit.Within(30*time.Second, func() bool {
+			b, err := os.ReadFile(file)
+			return err == nil && strings.HasSuffix(string(b), "\n")
+		})
 	}()
 	out, errs := d.runContext(ctx, exitDone, "consume", "jobs", "--exec",
 		`echo "$NOTICE_KEY $NOTICE_ATTEMPT $(cat) $NOTIFIER_KEY$NOTIFIER_REDIS_URL" > `+file+`; echo said`)

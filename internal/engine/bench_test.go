@@ -14,10 +14,10 @@ import (
 
 	"notifier/internal/dispatch"
 	"notifier/internal/keys"
-	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/telemetry"
 	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
@@ -85,7 +85,7 @@ func benchKept(b *testing.B, srv *testkit.Redis, h dispatch.Handler, r *route.Ro
 	e := New(Options{Conn: conn, Space: keys.Space{Namespace: "notifier", Shards: max(k.shards, 1)}, Routes: table,
 		Handler: h, Instance: "bench", Concurrency: 512, Grace: 50 * time.Millisecond,
 		Retention: time.Hour, Retain: 100000, ConfigureRedis: true, Drain: 10 * time.Second, History: k.history,
-		Metrics: metrics.New(metrics.Options{Routes: table.All()}), Logger: zap.NewNop()})
+		Metrics: telemetry.NewMetrics(telemetry.MetricsOptions{Routes: table.All()}), Logger: zap.NewNop()})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	if k.run {

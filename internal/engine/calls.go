@@ -12,10 +12,10 @@ import (
 	"notifier/internal/audit"
 	"notifier/internal/auth"
 	"notifier/internal/fleet"
+	"notifier/internal/intake"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
-	"notifier/internal/schedule"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -37,7 +37,7 @@ func (e *Engine) bounded(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, answerLimit+e.o.Confirm.Wait())
 }
 
-// Schedule stores a notice; see schedule.Scheduler.
+// Schedule stores a notice; see intake.Scheduler.
 func (e *Engine) Schedule(ctx context.Context, r store.Request) (store.Reply, error) {
 	if err := e.known(ctx); err != nil {
 		return store.Reply{}, err
@@ -56,8 +56,8 @@ func (e *Engine) Schedule(ctx context.Context, r store.Request) (store.Reply, er
 	return many[0], err
 }
 
-// Check returns the faults of a request; see schedule.Scheduler.
-func (e *Engine) Check(r *store.Request) []schedule.Fault { return e.schedule.Check(r) }
+// Check returns the faults of a request; see intake.Scheduler.
+func (e *Engine) Check(r *store.Request) []intake.Fault { return e.schedule.Check(r) }
 
 // ScheduleMany stores notices and returns one reply for each.
 func (e *Engine) ScheduleMany(ctx context.Context, rs []store.Request) []store.Reply {

@@ -12,11 +12,11 @@ import (
 
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
-	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/reconcile"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/telemetry"
 	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
@@ -268,7 +268,7 @@ func TestNothingIsTakenBeforeTheLayoutIsKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	o.Conn, o.Space.Shards, o.Metrics, o.Logger = conn, 8, metrics.New(metrics.Options{}), zap.NewNop()
+	o.Conn, o.Space.Shards, o.Metrics, o.Logger = conn, 8, telemetry.NewMetrics(telemetry.MetricsOptions{}), zap.NewNop()
 	e := New(o)
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()

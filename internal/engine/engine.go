@@ -14,10 +14,10 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
-	"notifier/internal/adopt"
 	"notifier/internal/dispatch"
 	"notifier/internal/fleet"
 	"notifier/internal/history"
+	"notifier/internal/intake"
 	"notifier/internal/jobs"
 	"notifier/internal/keys"
 	"notifier/internal/listener"
@@ -26,7 +26,6 @@ import (
 	"notifier/internal/receivers"
 	"notifier/internal/reconcile"
 	"notifier/internal/route"
-	"notifier/internal/schedule"
 	"notifier/internal/seal"
 	"notifier/internal/store"
 	"notifier/internal/tracing"
@@ -131,7 +130,7 @@ type Engine struct {
 
 	since     time.Time
 	store     *store.Store
-	schedule  *schedule.Scheduler
+	schedule  *intake.Scheduler
 	vault     *vault.Vault
 	sealed    sealed
 	dispatch  *dispatch.Dispatcher
@@ -139,7 +138,7 @@ type Engine struct {
 	listener  *listener.Listener
 	janitor   *reconcile.Janitor
 	hooks     *reconcile.Hooks
-	adopter   *adopt.Adopter
+	adopter   *intake.Adopter
 	unadopted *unadopted
 	shipper   *history.Shipper // nil without a history
 	replays   *jobs.Replayer   // nil without a history
@@ -252,8 +251,8 @@ func (e *Engine) newParts() {
 	e.redirects = jobs.NewChanger(jobs.ChangerOptions{Store: e.jobStore(), Routes: o.Routes, Logger: o.Logger})
 	e.looks = reconcile.NewInspections(e.store, e.store.Timers, cluster)
 	e.eraser = jobs.NewEraser(jobs.EraserOptions{Store: e.store, DB: o.History.DB, Notices: erasable{e}, Logger: o.Logger})
-	e.adopter = adopt.New(adopt.Options{Store: adopt.Redis{Store: e.store}, Routes: o.Routes, Space: space, Cluster: e.cluster(),
-		MaxBody: o.MaxBody, Observer: o.Metrics, Events: events{e}, Logger: o.Logger})
+	e.adopter = intake.NewAdopter(intake.AdopterOptions{Store: intake.Redis{Store: e.store}, Routes: o.Routes, Space: space,
+		Cluster: e.cluster(), MaxBody: o.MaxBody, Observer: o.Metrics, Events: events{e}, Logger: o.Logger})
 
 	e.dispatch = dispatch.New(dispatch.Options{Store: e.store, Timers: e.store.Timers, Routes: o.Routes.All(), Shards: space,
 		Handler: o.Handler, Total: o.Concurrency, Grace: o.Grace, SettleWait: o.ConfirmSettle.Wait(), Fleet: e.fleet, Holds: e.holds,
@@ -268,8 +267,8 @@ func (e *Engine) newParts() {
 		limit = answerLimit
 	}
 
-	e.schedule = schedule.New(schedule.Options{Store: e.store, Routes: o.Routes, Space: space, Timeout: limit, Wait: o.Confirm.Wait(),
-		Hints: e.dispatch, Observer: o.Metrics, Vault: e.vault, Now: e.Now})
+	e.schedule = intake.NewScheduler(intake.SchedulerOptions{Store: e.store, Routes: o.Routes, Space: space, Timeout: limit,
+		Wait: o.Confirm.Wait(), Hints: e.dispatch, Observer: o.Metrics, Vault: e.vault, Now: e.Now})
 
 	health := e.receivers.store()
 	e.hooks = reconcile.NewHooks(reconcile.HooksOptions{Store: e.store, Schedule: e.schedule, Health: health, Causes: health, Pauses: e.holds,

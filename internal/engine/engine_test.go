@@ -15,10 +15,10 @@ import (
 
 	"notifier/internal/dispatch"
 	"notifier/internal/keys"
-	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/telemetry"
 	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
@@ -118,7 +118,7 @@ func start(t *testing.T, srv *testkit.Redis, h dispatch.Handler, change func(*Op
 	}
 	o := Options{Conn: conn, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Routes: table,
 		Handler: h, Instance: t.Name(), Concurrency: 512, Grace: 50 * time.Millisecond,
-		Metrics: metrics.New(metrics.Options{Routes: table.All()}), Retention: time.Hour, Retain: 100000, ConfigureRedis: true,
+		Metrics: telemetry.NewMetrics(telemetry.MetricsOptions{Routes: table.All()}), Retention: time.Hour, Retain: 100000, ConfigureRedis: true,
 		Drain: 10 * time.Second, Logger: zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))}
 	if change != nil {
 		change(&o)

@@ -101,7 +101,7 @@ func TestNoticesExpireWhileNoInstanceIsAlive(t *testing.T) {
 	}
 
 	w.stop()
-	time.Sleep(time.Until(f.Expires) + 10*time.Millisecond) // sleep: nobody is alive when they are due and expire
+	awaitTime(t, srv, f.Expires) // no engine runs when they are due and expire
 	w = start(t, srv, g, nil, testRoute("r", "app1"))
 	for i := range 5 {
 		if f := w.expired(t, fmt.Sprintf("app1:a:b:%d", i)); f.AttemptsMade != 0 {
@@ -269,7 +269,7 @@ func TestReportsDecideAfterTheExpiry(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	time.Sleep(time.Until(f.Expires) + 50*time.Millisecond) // sleep: all have expired, and none has ended
+	awaitTime(t, srv, f.Expires) // all have expired, and none has ended
 	for _, x := range []struct {
 		key    string
 		result notice.Result
@@ -360,4 +360,10 @@ func TestNoticesExpireInACluster(t *testing.T) {
 	}
 
 	eventually(t, "no timer is left", func() bool { return len(c.Keys(t.Context(), "app1:*").Val()) == 0 })
+}
+
+// awaitTime waits until Redis's clock is past a time.
+func awaitTime(t *testing.T, srv *testkit.Redis, at time.Time) {
+	t.Helper()
+	testkit.Until(t, "Redis's clock is past "+at.String(), func() bool { return srv.Client().Time(t.Context()).Val().After(at) })
 }

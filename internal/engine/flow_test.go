@@ -15,8 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/fleet"
-	"notifier/internal/metrics"
 	"notifier/internal/store"
+	"notifier/internal/telemetry"
 	"notifier/internal/testkit"
 )
 
@@ -126,7 +126,7 @@ func (c *claims) won() (events, swept float64) {
 // samples returns an engine's metrics: the values by name and labels.
 func samples(e *Engine) map[string]float64 {
 	w := httptest.NewRecorder()
-	e.o.Metrics.(*metrics.Metrics).Page().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	e.o.Metrics.(*telemetry.Metrics).Page().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	m := map[string]float64{}
 	for line := range strings.Lines(w.Body.String()) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")

@@ -11,8 +11,8 @@ import (
 	logged "go.uber.org/zap/zaptest/observer"
 
 	"notifier/internal/fleet"
-	"notifier/internal/metrics"
 	"notifier/internal/store"
+	"notifier/internal/telemetry"
 	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
@@ -23,7 +23,7 @@ func TestFullRedisIsReported(t *testing.T) {
 	t.Parallel()
 	srv := testkit.StartRedis(t, testkit.WithConfig("maxmemory-policy noeviction"))
 	core, logs := logged.New(zap.InfoLevel)
-	m := metrics.New(metrics.Options{})
+	m := telemetry.NewMetrics(telemetry.MetricsOptions{})
 	w := start(t, srv, newSink(1), func(o *Options) { o.Logger, o.Metrics = zap.New(core), m }, testRoute("r", "app1"))
 	other := start(t, srv, newSink(1), nil, testRoute("r", "app1"))
 	tell := func(maxmemory string) {

@@ -13,10 +13,10 @@ import (
 
 	"notifier/internal/engine"
 	"notifier/internal/keys"
-	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/telemetry"
 	"notifier/internal/testkit"
 )
 
@@ -33,7 +33,7 @@ func TestPendingNoticeWaitsForItsHeaders(t *testing.T) {
 	space := keys.Space{Namespace: srv.Namespace(), Shards: 1}
 
 	// run runs an engine with this HEADERS_TO during step.
-	run := func(to string, step func(e *engine.Engine, m *metrics.Metrics)) {
+	run := func(to string, step func(e *engine.Engine, m *telemetry.Metrics)) {
 		t.Helper()
 		r := shopRoute(t)
 		r.Headers = []notice.Header{{Name: "Authorization", Value: "Bearer abc"}}
@@ -52,7 +52,7 @@ func TestPendingNoticeWaitsForItsHeaders(t *testing.T) {
 		[]store.Request{req}); err != nil {
 		t.Fatal(err)
 	}
-	run("127.0.0.1", func(e *engine.Engine, m *metrics.Metrics) {
+	run("127.0.0.1", func(e *engine.Engine, m *telemetry.Metrics) {
 		shows(t, m, `notifier_attempt_reasons_total{outcome="deferred",reason="headers",route="shops"}`)
 		f, err := e.Find(t.Context(), key)
 		if err != nil || f.State != notice.Scheduled || f.AttemptsMade != 0 || len(f.Attempts) != 0 || f.Due.Sub(due).Abs() > 20*time.Second {
@@ -73,7 +73,7 @@ func TestPendingNoticeWaitsForItsHeaders(t *testing.T) {
 	// started, or a slow start would be longer.
 	ends := time.Now().Add(3 * time.Second)
 	srv.Client().ZAdd(t.Context(), space.Shadow(partition), redis.Z{Score: float64(ends.UnixMilli()) + cause, Member: key})
-	run(shop.URL, func(_ *engine.Engine, m *metrics.Metrics) {
+	run(shop.URL, func(_ *engine.Engine, m *telemetry.Metrics) {
 		if sent := testkit.Next(t, "it is called", got); sent != "Bearer abc" {
 			t.Errorf("Authorization %q", sent)
 		}
@@ -82,7 +82,7 @@ func TestPendingNoticeWaitsForItsHeaders(t *testing.T) {
 }
 
 // shows waits until the metrics have a line that begins so and is not 0.
-func shows(t *testing.T, m *metrics.Metrics, series string) {
+func shows(t *testing.T, m *telemetry.Metrics, series string) {
 	t.Helper()
 	line := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(series) + `[^\n]* [1-9]`)
 	testkit.Await(t, func() error {

@@ -12,9 +12,9 @@ import (
 	logged "go.uber.org/zap/zaptest/observer"
 
 	"notifier/internal/history"
-	"notifier/internal/metrics"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/telemetry"
 	"notifier/internal/testkit"
 )
 
@@ -175,7 +175,7 @@ func setCounts(l *losses, by map[int]int64) {
 // Regression test: notices that were accepted during a count, after Redis had counted, were missing in the report.
 func TestNoticesAcceptedDuringACountAreReported(t *testing.T) {
 	t.Parallel()
-	m := metrics.New(metrics.Options{Routes: []*route.Route{testRoute("r", "app1")}})
+	m := telemetry.NewMetrics(telemetry.MetricsOptions{Routes: []*route.Route{testRoute("r", "app1")}})
 	l := newLosses(m, zap.NewNop())
 	since, reports := l.began()
 	m.Scheduled("r", 3)
@@ -190,7 +190,7 @@ func TestNoticesAcceptedDuringACountAreReported(t *testing.T) {
 // A loss is reported for an hour.
 func TestLossIsReportedForAnHour(t *testing.T) {
 	t.Parallel()
-	l := newLosses(metrics.New(metrics.Options{}), zap.NewNop())
+	l := newLosses(telemetry.NewMetrics(telemetry.MetricsOptions{}), zap.NewNop())
 	now := time.Date(2026, 1, 2, 12, 0, 3, 0, time.UTC)
 	l.now = func() time.Time { return now }
 	setCounts(l, map[int]int64{0: 1, 1: 2})
@@ -213,7 +213,7 @@ func TestLossIsReportedForAnHour(t *testing.T) {
 // removed their counts.
 func TestCountsOfLostDataAreKept(t *testing.T) {
 	t.Parallel()
-	l := newLosses(metrics.New(metrics.Options{}), zap.NewNop())
+	l := newLosses(telemetry.NewMetrics(telemetry.MetricsOptions{}), zap.NewNop())
 	now := time.Date(2026, 1, 2, 12, 0, 3, 0, time.UTC)
 	l.now = func() time.Time { return now }
 	setCounts(l, map[int]int64{0: 1, 1: 2})

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/zap"
 	logged "go.uber.org/zap/zaptest/observer"
 
-	"notifier/internal/metrics"
 	"notifier/internal/store"
+	"notifier/internal/telemetry"
 	"notifier/internal/testkit"
 )
 
@@ -25,7 +25,7 @@ func TestEmptiedMasterIsReportedForItsShards(t *testing.T) {
 			a, b := testkit.StartCluster(t, 8191)
 			core, logs := logged.New(zap.ErrorLevel)
 			w := startClusterWith(t, a, 4, func(o *Options) {
-				o.Handler, o.Logger, o.Metrics = newSink(100), zap.New(core), metrics.New(metrics.Options{})
+				o.Handler, o.Logger, o.Metrics = newSink(100), zap.New(core), telemetry.NewMetrics(telemetry.MetricsOptions{})
 			}, testRoute("r", "app1"))
 			w.put(t, 40, func(i int) store.Request { return store.Request{Key: key(i), Delay: time.Hour} })
 			if err := w.countPending(t.Context()); err != nil {

@@ -153,10 +153,8 @@ func (m *measurement) waiting(w *world) int64 {
 
 func (m *measurement) until(what string, limit time.Duration, ok func() bool) {
 	m.t.Helper()
-	for end := time.Now().Add(limit); !ok(); time.Sleep(2 * time.Millisecond) { // sleep: a poll's step
-		if time.Now().After(end) {
-			m.t.Fatalf("not within %s: %s", limit, what)
-		}
+	if !testkit.Within(limit, ok) {
+		m.t.Fatalf("not within %s: %s", limit, what)
 	}
 }
 

@@ -1,19 +1,19 @@
 package engine
 
 import (
-	"notifier/internal/adopt"
 	"notifier/internal/dispatch"
 	"notifier/internal/fleet"
 	"notifier/internal/history"
+	"notifier/internal/intake"
 	"notifier/internal/jobs"
 	"notifier/internal/listener"
 	"notifier/internal/tracing"
 )
 
-// Metrics counts the work of an engine. The Metrics of package metrics export the counts to Prometheus, *[fleet.Counters] keeps
+// Metrics counts the work of an engine. The Metrics of package telemetry export the counts to Prometheus, *[fleet.Counters] keeps
 // the counts that heartbeats and pages show.
 type Metrics interface {
-	adopt.Observer
+	intake.AdopterObserver
 	dispatch.Observer
 	history.Observer
 	listener.Observer

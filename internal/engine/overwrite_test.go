@@ -8,6 +8,7 @@ import (
 
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/testkit"
 )
 
 // The receiver sets the key again at the end of the attempt, also with a number, and then fails.
@@ -52,17 +53,12 @@ func TestAFailedAttemptLeavesTheProducersNewTimer(t *testing.T) {
 	}
 	deadline, lost := time.Now().Add(20*time.Second), 0
 	for i := range n {
-		for {
+		if !testkit.Within(time.Until(deadline), func() bool {
 			f, err := w.Find(ctx, key(i))
-			if err == nil && string(f.Body) == payload(i) && f.AttemptsMade == 0 && f.Due.After(time.Now().Add(50*time.Minute)) &&
-				c.Get(ctx, key(i)).Val() == payload(i) {
-				break
-			}
-			if time.Now().After(deadline) {
-				lost++
-				break
-			}
-			time.Sleep(2 * time.Millisecond) // sleep: polls until the limit
+			return err == nil && string(f.Body) == payload(i) && f.AttemptsMade == 0 && f.Due.After(time.Now().Add(50*time.Minute)) &&
+				c.Get(ctx, key(i)).Val() == payload(i)
+		}) {
+			lost++
 		}
 	}
 	if lost > 0 {

@@ -15,11 +15,11 @@ import (
 	"notifier/internal/callback"
 	"notifier/internal/history"
 	"notifier/internal/jobs"
-	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/seal"
 	"notifier/internal/store"
+	"notifier/internal/telemetry"
 	"notifier/internal/testkit"
 )
 
@@ -150,7 +150,7 @@ func TestSealedQueryIsNowhereInRedisHistoryLogSpansAndMetrics(t *testing.T) {
 			t.Cleanup(calls.Close)
 			r := urlRoute(scope)
 			r.OnDead = testRoute("hook", "ops:x")
-			counted := metrics.New(metrics.Options{})
+			counted := telemetry.NewMetrics(telemetry.MetricsOptions{})
 			w := start(t, srv, calls, func(o *Options) {
 				o.SealKeys, o.Logger, o.Tracer, o.History = testkit.ServiceKeys(t, "k"), zap.New(core), traced.tracer(), History{DB: d, Backlog: 1000}
 				o.Metrics = counted

@@ -11,9 +11,9 @@ import (
 	"notifier/internal/callback"
 	"notifier/internal/engine"
 	"notifier/internal/keys"
-	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/telemetry"
 	"notifier/internal/testkit"
 	"notifier/internal/wire"
 )
@@ -31,7 +31,7 @@ func shopRoute(t *testing.T) *route.Route {
 
 // runShops runs an engine with one route and real calls until stop, at the latest until
 // the test ends.
-func runShops(t *testing.T, srv *testkit.Redis, r *route.Route) (e *engine.Engine, m *metrics.Metrics, stop func()) {
+func runShops(t *testing.T, srv *testkit.Redis, r *route.Route) (e *engine.Engine, m *telemetry.Metrics, stop func()) {
 	t.Helper()
 	table, err := route.NewTable([]*route.Route{r})
 	if err != nil {
@@ -43,7 +43,7 @@ func runShops(t *testing.T, srv *testkit.Redis, r *route.Route) (e *engine.Engin
 	}
 
 	h := callback.New(callback.Options{})
-	m = metrics.New(metrics.Options{Routes: table.All()})
+	m = telemetry.NewMetrics(telemetry.MetricsOptions{Routes: table.All()})
 	e = engine.New(engine.Options{Conn: conn, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Routes: table,
 		Handler: h, Instance: t.Name(), Concurrency: 512, Grace: 50 * time.Millisecond,
 		Retention: time.Minute, Retain: 1000, ConfigureRedis: true, Drain: 10 * time.Second, Metrics: m, Logger: zap.NewNop()})

@@ -105,7 +105,7 @@ func (e events) Subscribed() bool { return e.listener.Alive() > 0 }
 // an old shard is swept as if there were no events.
 func (e events) Flowing(shard int) bool { return e.events.Load() && e.store.Layout.HasEvents(shard) }
 
-// Adopting implements [adopt.Events].
+// Adopting implements [intake.Events].
 func (e events) Adopting() bool { return e.events.Load() && e.keyspace.Load() }
 
 // Touched implements [reconcile.Events].

@@ -14,12 +14,12 @@ import (
 
 	"notifier/client/webhook"
 	"notifier/internal/callback"
-	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/queue"
 	"notifier/internal/route"
 	"notifier/internal/sign"
 	"notifier/internal/store"
+	"notifier/internal/telemetry"
 	"notifier/internal/testkit"
 	"notifier/internal/tracing"
 )
@@ -228,7 +228,7 @@ func TestTapCostsNoAllocationWithoutTaps(t *testing.T) {
 // The counted results are the label values of the metric.
 func TestTapResultsAreThoseOfTheMetric(t *testing.T) {
 	t.Parallel()
-	if want := []string{tracing.Published, tracing.Dropped, tracing.Slow}; !slices.Equal(metrics.CopyResults, want) {
-		t.Errorf("the metric has %v, want %v", metrics.CopyResults, want)
+	if want := []string{tracing.Published, tracing.Dropped, tracing.Slow}; !slices.Equal(telemetry.CopyResults, want) {
+		t.Errorf("the metric has %v, want %v", telemetry.CopyResults, want)
 	}
 }

@@ -175,7 +175,7 @@ func TestWorkersSaysWhenAPrefixWasHandled(t *testing.T) {
 
 func TestDeclareDeadChecksHeartbeatAndConnection(t *testing.T) {
 	t.Parallel()
-	s, _ := openStore(t)
+	s, srv := openStore(t)
 	s.beat(t, Heartbeat{ID: "a"})
 	dead := *s.beat(t, Heartbeat{ID: "b"}).heartbeat("b")
 	out := func() bool {
@@ -199,7 +199,9 @@ func TestDeclareDeadChecksHeartbeatAndConnection(t *testing.T) {
 		r := s.beat(t, Heartbeat{ID: "a", Ask: []string{"b"}})
 		return r.heartbeat("b") != nil && r.heartbeat("b").Connections == 0
 	})
-	time.Sleep(2 * time.Millisecond) // sleep: the next sign needs another millisecond
+	now := func() int64 { return srv.Client().Time(t.Context()).Val().UnixMilli() }
+	last := now()
+	testkit.Until(t, "the next heartbeat is in another millisecond", func() bool { return now() > last })
 	s.beat(t, Heartbeat{ID: "b"})
 	if out() {
 		t.Error("declared dead although it has given a sign since")

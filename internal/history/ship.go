@@ -60,7 +60,7 @@ type Observer interface {
 	HistoryFailed(kind string, n int)
 }
 
-// The kinds of failures. metrics.HistoryFailures lists them.
+// The kinds of failures. telemetry.HistoryFailures lists them.
 const (
 	FailedDatabase = "database" // the database did not accept rows; they are kept and written again
 	FailedRedis    = "redis"    // the outbox could not be read or shortened

@@ -26,7 +26,7 @@
 // A node sends expired events only if its setting notify-keyspace-events, the notify flags, says so. This setting and
 // the role of a node may change at any time. So the listener reads both regularly.
 //
-// On routes with adoption (package adopt), producers set timers themselves, and the listener also needs the keyspace
+// On routes with adoption (package intake), producers set timers themselves, and the listener also needs the keyspace
 // events of their keys. It subscribes to them over a separate connection, because Redis may refuse this subscription,
 // and a refusal must not end the other one.
 //

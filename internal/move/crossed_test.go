@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/adopt"
+	"notifier/internal/intake"
 	"notifier/internal/keys"
 	"notifier/internal/store"
 	"notifier/internal/testkit"
@@ -39,7 +39,7 @@ func TestMovedNoticeIsNotUnknown(t *testing.T) {
 	}
 	unknown := func(s Redis, key string) bool {
 		t.Helper()
-		none, _, err := adopt.Redis{Store: s.Store}.Unknown(ctx, s.Space().Partition(prefix, key), []string{key}, time.Minute)
+		none, _, err := intake.Redis{Store: s.Store}.Unknown(ctx, s.Space().Partition(prefix, key), []string{key}, time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ type Entry struct {
 	Body        []byte
 	Replay      string // id of the replay that scheduled it again, if any
 	Resend      int    // how often it was resent
-	Lost        bool   // its body was never read, see package adopt
+	Lost        bool   // its body was never read, see package intake
 	Sealed      string // the text that has the content, in place of Body; usually empty
 }
 

@@ -164,7 +164,7 @@ const (
 	unservedEvery  = time.Second // shortest interval of rounds for notices without an instance
 	batch          = 500         // notices per call
 	// adoptedFor is the minimum time for which settled notices are kept on routes that adopt plain timers, keys with a
-	// TTL that a producer has set itself (package adopt). The expired event of such a timer may arrive late. If its
+	// TTL that a producer has set itself (package intake). The expired event of such a timer may arrive late. If its
 	// notice were already deleted, the event would look like that of a new timer.
 	adoptedFor = 2 * time.Minute
 )

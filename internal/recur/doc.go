@@ -20,5 +20,7 @@
 // and no Redis, so all instances that read the same state plan the same step. A script makes the step only if the state is
 // still the same: see package store.
 //
+// The package is apart from package intake, because package store, which intake imports, stores the definitions.
+//
 // The zone data are those of the machine, or of the program if the machine has none.
 package recur

@@ -18,4 +18,6 @@
 // sealed, and does not detect that an older text of the same notice was put back.
 //
 // Errors and printed keys contain no secrets.
+//
+// The package is apart from package vault, which needs Redis, because routes and the configuration use keys too.
 package seal

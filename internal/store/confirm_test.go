@@ -43,13 +43,22 @@ func replicated(t *testing.T) (master, replica *testkit.Redis) {
 	t.Helper()
 	master = testkit.StartRedis(t, testkit.WithConfig("repl-diskless-sync-delay 0"))
 	replica = testkit.StartRedis(t, testkit.WithConfig("replicaof "+strings.ReplaceAll(master.Addr(), ":", " ")))
-	for !strings.Contains(master.Client().Info(t.Context(), "replication").Val(), "state=online") {
-		if t.Context().Err() != nil {
-			t.Fatal("the replica does not come")
-		}
-		time.Sleep(10 * time.Millisecond) // sleep: polls until the replica is there
-	}
+	testkit.Until(t, "the replica is in step", func() bool {
+		return strings.Contains(master.Client().Info(t.Context(), "replication").Val(), "state=online")
+	})
 	return master, replica
+}
+
+// awaitBlocked waits until n connections of a server wait for a confirmation.
+func awaitBlocked(t *testing.T, srv *testkit.Redis, n int) {
+	t.Helper()
+	testkit.Await(t, func() error {
+		info := srv.Client().Info(t.Context(), "clients").Val()
+		if !strings.Contains(info, fmt.Sprintf("blocked_clients:%d\r", n)) {
+			return fmt.Errorf("want %d blocked connections:\n%s", n, info)
+		}
+		return nil
+	})
 }
 
 // unconfirmed counts notices without a confirmation, by operation.
@@ -203,13 +212,7 @@ func TestWaitsAreSharedAndHoldUpNothingElse(t *testing.T) {
 			errs <- err
 		})
 	}
-	blocked := func() string { return master.Client().Info(t.Context(), "clients").Val() }
-	for !strings.Contains(blocked(), fmt.Sprintf("blocked_clients:%d", wire.WaitingConns)) {
-		if t.Context().Err() != nil {
-			t.Fatalf("want %d connections that wait:\n%s", wire.WaitingConns, blocked())
-		}
-		time.Sleep(5 * time.Millisecond) // sleep: polls until all wait
-	}
+	awaitBlocked(t, master, wire.WaitingConns)
 	// While all that may wait do: a claim has its answer.
 	if c := s.take(t, "app1:a:b:0", "t"); c.Key == "" {
 		t.Error("nothing is claimed")
@@ -253,12 +256,7 @@ func TestConfirmedCallsFailAsOthersDo(t *testing.T) {
 		_, err := s.Schedule(ctx, partition, []Request{{Key: "app1:a:b:2", Delay: time.Hour}})
 		done <- err
 	}()
-	for !strings.Contains(master.Client().Info(t.Context(), "clients").Val(), "blocked_clients:1") {
-		if t.Context().Err() != nil {
-			t.Fatal("nothing waits")
-		}
-		time.Sleep(5 * time.Millisecond) // sleep: polls until the call waits
-	}
+	awaitBlocked(t, master, 1)
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("the caller has gone: %v", err)

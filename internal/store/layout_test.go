@@ -240,9 +240,7 @@ func TestAReplicaThatTakesOverIsAskedNothing(t *testing.T) {
 	if err := replica.Client().ReplicaOf(ctx, host, port).Err(); err != nil {
 		t.Fatal(err)
 	}
-	for replica.Client().Exists(ctx, s.space.Layout(0)).Val() == 0 {
-		time.Sleep(5 * time.Millisecond) // sleep: polls until the data are there
-	}
+	testkit.Until(t, "the replica has the data", func() bool { return replica.Client().Exists(ctx, s.space.Layout(0)).Val() > 0 })
 	if err := replica.Client().ReplicaOf(ctx, "NO", "ONE").Err(); err != nil {
 		t.Fatal(err)
 	}

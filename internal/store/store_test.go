@@ -528,9 +528,8 @@ func TestLooksForAFewFindAll(t *testing.T) {
 	if err != nil || len(swept.Won) != 30 {
 		t.Fatal(swept, err)
 	}
-	for srv.Client().Time(ctx).Val().UnixMilli() <= swept.Now.UnixMilli() { // a look is no part of the millisecond of the call
-		time.Sleep(100 * time.Microsecond) // sleep: a poll
-	}
+	now := func() int64 { return srv.Client().Time(ctx).Val().UnixMilli() }
+	testkit.Until(t, "the millisecond of the call is over", func() bool { return now() > swept.Now.UnixMilli() })
 	found := map[string]bool{}
 	for range 3 {
 		c, err := s.Recover(ctx, partition, Lease{"mine", lease}, 10, time.Minute)

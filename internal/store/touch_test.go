@@ -45,7 +45,7 @@ func TestGroupsAreToldRightBeforeTheirEvents(t *testing.T) {
 			}
 			want = append(append(want, keys.ForText(list[g].For, 3, "app1")), list[g].Keys...)
 		}
-		time.Sleep(time.Until(time.UnixMilli(due + 2))) // sleep: until all are due
+		testkit.Until(t, "all are due", func() bool { return c.Time(ctx).Val().UnixMilli() > due })
 		if left, err := s.Timers.TouchGroups(ctx, "app1", list); err != nil || left != 0 {
 			t.Fatalf("%d left, %v", left, err)
 		}

@@ -28,12 +28,7 @@ func behind(t *testing.T, mode string) (*Store, *testkit.Redis, *lossy) {
 		if err := srv.Client().ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
 			t.Fatal(err)
 		}
-		for srv.Client().Set(t.Context(), "probe", "x", 0).Err() != nil {
-			if err := t.Context().Err(); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(10 * time.Millisecond) // sleep: polls until the nodes agree
-		}
+		testkit.Await(t, func() error { return srv.Client().Set(t.Context(), "probe", "x", 0).Err() })
 	} else {
 		srv = testkit.StartRedis(t)
 	}

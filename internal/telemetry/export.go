@@ -20,13 +20,13 @@ import (
 	"notifier/internal/pace"
 )
 
-// The signals: spans, and data points of metrics. metrics.TelemetrySignals is the list.
+// The signals: spans, and data points of metrics. [TelemetrySignals] is the list.
 const (
 	signalTraces  = "traces"
 	signalMetrics = "metrics"
 )
 
-// Results of exporting a span or a data point. They are the label values in metrics.TelemetryResults.
+// Results of exporting a span or a data point. They are the label values in [TelemetryResults].
 const (
 	resultExported = "exported" // the collector accepted the request, and did not report the item as rejected
 	resultOverflow = "overflow" // the queue was full, and the item was dropped

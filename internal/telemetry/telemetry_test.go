@@ -22,7 +22,7 @@ import (
 	traces "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
+	logged "go.uber.org/zap/zaptest/observer"
 	"google.golang.org/protobuf/proto"
 
 	"notifier/internal/config"
@@ -226,7 +226,7 @@ func TestFailedExportsAreRetriedOrCounted(t *testing.T) {
 		return n == 1 || n == 3
 	})
 	seen := &counts{}
-	core, logs := observer.New(zap.InfoLevel)
+	core, logs := logged.New(zap.InfoLevel)
 	x := New(Options{OTel: settings(t, map[string]string{"OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "1",
 		"OTEL_EXPORTER_OTLP_HEADERS":         "api-key=hunter2",
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": strings.Replace(c.URL, "http://", "http://user:hunter2@", 1) + "/x"}), Observer: seen,
@@ -284,7 +284,7 @@ func TestRejectedSpansAreCounted(t *testing.T) {
 		return true
 	})
 	seen := &counts{}
-	core, logs := observer.New(zap.InfoLevel)
+	core, logs := logged.New(zap.InfoLevel)
 	x := New(Options{OTel: settings(t, map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": c.URL}), Observer: seen,
 		Logger: zap.New(core)})
 	for range 2 {

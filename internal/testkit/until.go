@@ -40,6 +40,20 @@ func Await(t testing.TB, ok func() error) {
 	}
 }
 
+// Within reports whether ok became true before a limit. It checks at least once.
+func Within(limit time.Duration, ok func() bool) bool {
+	end, tick := time.Now().Add(limit), time.NewTicker(2*time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		if time.Now().After(end) {
+			return false
+		}
+		<-tick.C
+	}
+
+	return true
+}
+
 // Next returns the next element of a channel, or the zero value once it is closed. It fails the test after a minute.
 func Next[T any](t testing.TB, what string, from <-chan T) (next T) {
 	t.Helper()

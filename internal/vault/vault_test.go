@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"notifier/internal/intake"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
-	"notifier/internal/schedule"
 	"notifier/internal/seal"
 	"notifier/internal/store"
 	"notifier/internal/testkit"
@@ -26,7 +26,7 @@ const (
 type instance struct {
 	store *store.Store
 	vault *vault.Vault
-	calls *schedule.Scheduler
+	calls *intake.Scheduler
 }
 
 func start(t *testing.T, srv *testkit.Redis, k *seal.ServiceKeys, scope seal.Scope) instance {
@@ -69,7 +69,7 @@ func startAt(t *testing.T, at wire.Address, k *seal.ServiceKeys, scope seal.Scop
 		t.Fatal(err)
 	}
 	v := vault.New(k, s.Wire())
-	return instance{s, v, schedule.New(schedule.Options{Store: s, Routes: routes, Space: s.Space(), Vault: v})}
+	return instance{s, v, intake.NewScheduler(intake.SchedulerOptions{Store: s, Routes: routes, Space: s.Space(), Vault: v})}
 }
 
 func request(key string) store.Request {

@@ -15,8 +15,7 @@ import (
 func TestDeathsReachTheHookThroughKills(t *testing.T) {
 	const n, kills = 5000, 6
 	dead := listen(t, func(w http.ResponseWriter, _ *http.Request, _ hit) { w.WriteHeader(http.StatusGone) })
-	// sleep: the receiver takes so long
-	hook := listen(t, func(http.ResponseWriter, *http.Request, hit) { time.Sleep(20 * time.Millisecond) })
+	hook := listen(t, (&busy{takes: 20 * time.Millisecond}).answer)
 	db := newRedis(t)
 	env := [][]string{route("pay", "app1:pay", dead.url, "ON_DEAD=alarms"), route("alarms", "ops:alarms", hook.url)}
 	all := fleetOf(t, 3, db.URL(), env...)

@@ -182,8 +182,7 @@ func fleetOf(t *testing.T, n int, url string, env ...[]string) (all []*service) 
 // idle machine. The bounds leave room for a busy one, and are far below the lease.
 func TestKilledInstanceClaimsAreReclaimed(t *testing.T) {
 	const n, rate, takes, kills = 10_000, 500, 50 * time.Millisecond, 3
-	// sleep: the receiver takes so long
-	rec := listen(t, func(http.ResponseWriter, *http.Request, hit) { time.Sleep(takes) })
+	rec := listen(t, (&busy{takes: takes}).answer)
 	db := newRedis(t)
 	all := fleetOf(t, 4, db.URL(), route("pay", "app1:pay", rec.url, "TIMEOUT=10s", "CONCURRENCY=64", "HOST_CONCURRENCY=256"))
 	last := all[kills]
@@ -259,8 +258,7 @@ func TestPausedInstanceIsNotDeclaredDead(t *testing.T) {
 	for _, still := range []time.Duration{2 * time.Second, 20 * time.Second} {
 		t.Run(still.String(), func(t *testing.T) {
 			const n, rate = 2000, 200
-			// sleep: the receiver takes so long
-			rec := listen(t, func(http.ResponseWriter, *http.Request, hit) { time.Sleep(50 * time.Millisecond) })
+			rec := listen(t, (&busy{takes: 50 * time.Millisecond}).answer)
 			db := newRedis(t)
 			all := fleetOf(t, 4, db.URL(), route("pay", "app1:pay", rec.url, "TIMEOUT=30s", "CONCURRENCY=64", "HOST_CONCURRENCY=256"))
 			all[1].stream(n, n/rate*time.Second)
@@ -284,20 +282,28 @@ func TestPausedInstanceIsNotDeclaredDead(t *testing.T) {
 	}
 }
 
+// busy is a receiver's work that takes some time. It counts the most requests that were in work at once.
+type busy struct {
+	takes     time.Duration
+	now, most atomic.Int64
+}
+
+func (b *busy) answer(http.ResponseWriter, *http.Request, hit) {
+	x := b.now.Add(1)
+	defer b.now.Add(-1)
+	for m := b.most.Load(); x > m && !b.most.CompareAndSwap(m, x); m = b.most.Load() {
+	}
+	time.Sleep(b.takes) // sleep: the receiver takes so long
+}
+
 // aliveAfter delivers notices with four instances and causes a fault. Afterwards it checks
 // that no instance was declared dead, that the limit of 16 calls for all instances held,
 // that no notice is lost, and that at most again notices were delivered twice.
 func aliveAfter(t *testing.T, db string, env []string, again int, fault func()) {
 	t.Helper()
 	const n, rate, calls, takes = 4000, 400, 16, 20 * time.Millisecond
-	var now, most atomic.Int64
-	rec := listen(t, func(http.ResponseWriter, *http.Request, hit) {
-		x := now.Add(1)
-		defer now.Add(-1)
-		for m := most.Load(); x > m && !most.CompareAndSwap(m, x); m = most.Load() {
-		}
-		time.Sleep(takes) // sleep: the receiver takes so long
-	})
+	work := &busy{takes: takes}
+	rec := listen(t, work.answer)
 	all := fleetOf(t, 4, db, env, route("pay", "app1:pay", rec.url, "TIMEOUT=30s", "CONCURRENCY=64", fmt.Sprint("HOST_CONCURRENCY=", calls)))
 	all[1].stream(n, n/rate*time.Second)
 	rec.wait(waitTimeout, n/4)
@@ -311,12 +317,12 @@ func aliveAfter(t *testing.T, db string, env []string, again int, fault func()) 
 		}
 	}
 	hits, notices := rec.count()
-	t.Logf("%d notices in %d requests, %d at once at most; %s", notices, hits, most.Load(), rec.lateness("app1"))
+	t.Logf("%d notices in %d requests, %d at once at most; %s", notices, hits, work.most.Load(), rec.lateness("app1"))
 	if notices != n || hits > n+again {
 		t.Errorf("%d of %d notices were delivered, in %d requests; %d may be repeated", notices, n, hits, again)
 	}
-	if most.Load() > calls {
-		t.Errorf("%d calls were in flight at once, %d are allowed for all", most.Load(), calls)
+	if most := work.most.Load(); most > calls {
+		t.Errorf("%d calls were in flight at once, %d are allowed for all", most, calls)
 	}
 }
 

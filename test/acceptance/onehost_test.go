@@ -4,8 +4,6 @@ package acceptance
 
 import (
 	"fmt"
-	"net/http"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -17,14 +15,8 @@ func TestBacklogOfOneHostIsSharedByInstances(t *testing.T) {
 	for _, c := range []struct{ calls, notices, atWork int }{{12, 3000, 4}, {2, 500, 2}} {
 		t.Run(fmt.Sprintf("%d calls at once", c.calls), func(t *testing.T) {
 			const takes = 20 * time.Millisecond
-			var now, most atomic.Int64
-			rec := listen(t, func(http.ResponseWriter, *http.Request, hit) {
-				x := now.Add(1)
-				defer now.Add(-1)
-				for m := most.Load(); x > m && !most.CompareAndSwap(m, x); m = most.Load() {
-				}
-				time.Sleep(takes) // sleep: the receiver takes so long
-			})
+			work := &busy{takes: takes}
+			rec := listen(t, work.answer)
 			db := newRedis(t)
 			all := fleetOf(t, 4, db.URL(), route("pay", "app1:pay", rec.url, "CONCURRENCY=64", fmt.Sprint("HOST_CONCURRENCY=", c.calls)))
 			due := time.Now().Add(2 * time.Second)
@@ -42,11 +34,11 @@ func TestBacklogOfOneHostIsSharedByInstances(t *testing.T) {
 			}
 			hits := rec.all()
 			took := hits[len(hits)-1].at.Sub(due)
-			t.Logf("%d notices in %s, %d at once at most; by instance %v", c.notices, took.Round(10*time.Millisecond), most.Load(), shares)
+			t.Logf("%d notices in %s, %d at once at most; by instance %v", c.notices, took.Round(10*time.Millisecond), work.most.Load(), shares)
 			if atWork < c.atWork {
 				t.Errorf("%d of 4 instances worked on it, want %d: %v", atWork, c.atWork, shares)
 			}
-			if m := int(most.Load()); m > c.calls || m < c.calls {
+			if m := int(work.most.Load()); m > c.calls || m < c.calls {
 				t.Errorf("%d calls were under way at once, want the %d that are allowed", m, c.calls)
 			}
 		})

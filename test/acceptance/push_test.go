@@ -106,17 +106,22 @@ func TestListInClusterGetsEachEntryOnce(t *testing.T) {
 // watchList notes the list's entries as they appear, until there are n, or none has
 // come for a minute.
 func watchList(t *testing.T, nodes *nodes, n int) (all []pushed) {
-	for last := time.Now(); len(all) < n && time.Since(last) < waitTimeout && t.Context().Err() == nil; {
-		texts := nodes.client.LRange(t.Context(), "todo", int64(len(all)), -1).Val()
+	for len(all) < n {
+		var texts []string
+		if !testkit.Within(waitTimeout, func() bool {
+			texts = nodes.client.LRange(t.Context(), "todo", int64(len(all)), -1).Val()
+			return len(texts) > 0 || t.Context().Err() != nil
+		}) || len(texts) == 0 {
+			return all
+		}
 		for _, text := range texts {
 			e := pushed{seen: time.Now()}
 			if err := json.Unmarshal([]byte(text), &e); err != nil {
 				t.Error(err)
 				return all
 			}
-			all, last = append(all, e), e.seen
+			all = append(all, e)
 		}
-		time.Sleep(5 * time.Millisecond) // sleep: polls
 	}
 	return all
 }

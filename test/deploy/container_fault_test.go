@@ -86,12 +86,9 @@ func TestContainerRunsWithoutPrivileges(t *testing.T) {
 	limit := time.Now().Add(time.Minute)
 	until := func(what string, ok func() bool) {
 		t.Helper()
-		for !ok() {
-			if time.Now().After(limit) {
-				logs, _ := docker("logs", name)
-				t.Fatalf("not %s: %s", what, logs)
-			}
-			time.Sleep(50 * time.Millisecond) // sleep: polls until the limit
+		if !testkit.Within(time.Until(limit), ok) {
+			logs, _ := docker("logs", name)
+			t.Fatalf("not %s: %s", what, logs)
 		}
 	}
 	until("ready", func() bool { status, _ := call("GET", "/readyz", ""); return status == 200 })

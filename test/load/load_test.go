@@ -333,11 +333,7 @@ func TestLoad(t *testing.T) {
 // drained waits until a route has nothing left.
 func (b *bench) drained(route string, within time.Duration) {
 	b.t.Helper()
-	for limit := time.Now().Add(within); b.log.left(route) > 0; {
-		if time.Now().After(limit) {
-			b.t.Errorf("%d of %s are left after %s", b.log.left(route), route, within)
-			return
-		}
-		time.Sleep(20 * time.Millisecond) // sleep: polls until the limit
+	if !testkit.Within(within, func() bool { return b.log.left(route) == 0 }) {
+		b.t.Errorf("%d of %s are left after %s", b.log.left(route), route, within)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
-	"notifier/internal/adopt"
+	"notifier/internal/intake"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/store"
@@ -19,9 +19,9 @@ import (
 type following struct {
 	t     *rapid.T
 	heard map[int]told
-	asked bool                    // a call of the API started the check
-	ops   map[int]adopt.Operation // operations that must follow from the last Peek
-	begun bool                    // another step has run between the scripts
+	asked bool                     // a call of the API started the check
+	ops   map[int]intake.Operation // operations that must follow from the last Peek
+	begun bool                     // another step has run between the scripts
 
 	pass, next pass         // the running pass, and the pass after it
 	later      map[int]bool // the keys that wait for another check, of those checked for a second time
@@ -76,7 +76,7 @@ func (f *following) wait(in *instance, k int, h told, expire int64) {
 // adoptStore wraps the store of an adopter. It compares the adopter's reads, decisions and
 // writes with the model, and runs steps of other processes between the adopter's scripts.
 type adoptStore struct {
-	adopt.Redis
+	intake.Redis
 	w  *world
 	in *instance
 }
@@ -120,7 +120,7 @@ func (s *adoptStore) Strays(ctx context.Context, p keys.Partition, cursor string
 const expiredSince = 1000
 
 // Peek notes the operation that must follow from each timer it reads.
-func (s *adoptStore) Peek(ctx context.Context, p keys.Partition, ks []string, most int64) (time.Time, []adopt.Seen, int, error) {
+func (s *adoptStore) Peek(ctx context.Context, p keys.Partition, ks []string, most int64) (time.Time, []intake.Seen, int, error) {
 	w := s.w
 	if len(w.following.ops) > 0 {
 		w.t.Fatalf("%s has done nothing of %v", s.in.id, w.following.ops)
@@ -134,8 +134,8 @@ func (s *adoptStore) Peek(ctx context.Context, p keys.Partition, ks []string, mo
 		alive := w.timers[k].alive(now.UnixMilli())
 		// A key expires by the time at which the script began. The script returns a later time.
 		if !alive && w.timers[k].there {
-			alive = slices.ContainsFunc(seen, func(is adopt.Seen) bool {
-				return is.Key == name && is.Length != adopt.NoKey && now.UnixMilli()-is.Expire < expiredSince
+			alive = slices.ContainsFunc(seen, func(is intake.Seen) bool {
+				return is.Key == name && is.Length != intake.NoKey && now.UnixMilli()-is.Expire < expiredSince
 			})
 		}
 		f := w.following
@@ -152,21 +152,21 @@ func (s *adoptStore) Peek(ctx context.Context, p keys.Partition, ks []string, mo
 }
 
 // opWait is a second check.
-const opWait = adopt.Operation("wait")
+const opWait = intake.Operation("wait")
 
 // lasting is the shortest life in ms of a timer that is checked a second time.
 const lasting = 500
 
 // decide returns the operation that a key's timer requires; empty means none.
-func (w *world) decide(k int, h told, alive bool, ms int64) adopt.Operation {
+func (w *world) decide(k int, h told, alive bool, ms int64) intake.Operation {
 	n, tm := &w.notes[k], w.timers[k]
 	if !alive || tm.eternal {
 		gone := h.removed || alive && (h.event || n.adopted) || h.compared && !h.expired && n.adopted
 		switch {
 		case gone && n.timed() && n.far:
-			return adopt.OpCancel
+			return intake.OpCancel
 		case h.event && h.expired && n.timed() && n.far && !alive:
-			return adopt.OpMove // the producer has shortened the timer
+			return intake.OpMove // the producer has shortened the timer
 		}
 		return ""
 	}
@@ -175,22 +175,22 @@ func (w *world) decide(k int, h told, alive bool, ms int64) adopt.Operation {
 	moved := tm.at != 0 && float64(tm.at+1) != n.stands
 	switch {
 	case n.state == "" || !n.timed() || !ours && !same:
-		return adopt.OpAdopt
+		return intake.OpAdopt
 	case !moved:
 		return ""
 	case ours && !same && (h.value == "set" || h.value == "set and expire"):
 		if tm.at > ms+lasting && tm.at != h.expire {
 			return opWait // the event may be of the service's own timer, and the expiry's event still to come
 		}
-		return adopt.OpAdopt // an event shows that a producer wrote the value
+		return intake.OpAdopt // an event shows that a producer wrote the value
 	case ours && !same && w.following.pass == byScan:
 		return opWait
 	case ours && !same && w.following.asked:
 		return "" // the event, still to come, decides
 	case ours || n.used == 0:
-		return adopt.OpMove
+		return intake.OpMove
 	}
-	return adopt.OpAdopt
+	return intake.OpAdopt
 }
 
 // preconditions must still hold when the second script of an adoption runs.
@@ -204,7 +204,7 @@ type preconditions struct {
 
 func (w *world) preconditions(ctx context.Context, k int) (is preconditions, now int64) {
 	n := &w.notes[k]
-	is.made, is.length, is.expire = n.made, adopt.NoKey, -1
+	is.made, is.length, is.expire = n.made, intake.NoKey, -1
 	at, err := w.plain.Time(ctx).Result()
 	if err != nil {
 		w.t.Fatalf("ask for the time: %v", err)
@@ -220,10 +220,10 @@ func (w *world) preconditions(ctx context.Context, k int) (is preconditions, now
 }
 
 // Adopt runs the second script of an adoption and compares its result with the model.
-func (s *adoptStore) Adopt(ctx context.Context, p keys.Partition, list []adopt.Adoption) ([]bool, error) {
+func (s *adoptStore) Adopt(ctx context.Context, p keys.Partition, list []intake.Adoption) ([]bool, error) {
 	w, f := s.w, s.w.following
 	ops := f.ops
-	f.ops = map[int]adopt.Operation{}
+	f.ops = map[int]intake.Operation{}
 	seen := map[int]preconditions{}
 	for i := range list {
 		a := &list[i]
@@ -245,11 +245,11 @@ func (s *adoptStore) Adopt(ctx context.Context, p keys.Partition, list []adopt.A
 		k := int(a.Key[len(a.Key)-1] - '0')
 		n := &w.notes[k]
 		is, now := w.preconditions(ctx, k)
-		gone := is.length == adopt.NoKey && seen[k].expire > 0 && now > seen[k].expire
-		timer := is.length == seen[k].length && is.value == seen[k].value && (is.expire == seen[k].expire || is.length == adopt.NoKey)
+		gone := is.length == intake.NoKey && seen[k].expire > 0 && now > seen[k].expire
+		timer := is.length == seen[k].length && is.value == seen[k].value && (is.expire == seen[k].expire || is.length == intake.NoKey)
 		notice := is.score == seen[k].score && is.made == seen[k].made
-		want[k] = notice && (timer || gone && a.Op == adopt.OpAdopt)
-		if !want[k] && a.Op == adopt.OpAdopt && gone && n.lost && n.pending() && !n.held() { // the expired event came first
+		want[k] = notice && (timer || gone && a.Op == intake.OpAdopt)
+		if !want[k] && a.Op == intake.OpAdopt && gone && n.lost && n.pending() && !n.held() { // the expired event came first
 			want[k], filled[k] = true, true
 		}
 		at[k] = now
@@ -273,16 +273,16 @@ func (s *adoptStore) Adopt(ctx context.Context, p keys.Partition, list []adopt.A
 }
 
 // adopted records an operation of an adopter in the model.
-func (w *world) adopted(k int, a *adopt.Adoption, ms int64, filled bool) {
+func (w *world) adopted(k int, a *intake.Adoption, ms int64, filled bool) {
 	n := &w.notes[k]
 	due := later
 	if a.Expire+1 <= ms {
 		due = now
 	}
-	w.say("\t%s: key %d, %s, due %s", map[adopt.Operation]string{adopt.OpAdopt: "adopted", adopt.OpMove: "moved",
-		adopt.OpCancel: "cancelled"}[a.Op], k, n, due)
+	w.say("\t%s: key %d, %s, due %s", map[intake.Operation]string{intake.OpAdopt: "adopted", intake.OpMove: "moved",
+		intake.OpCancel: "cancelled"}[a.Op], k, n, due)
 	switch a.Op {
-	case adopt.OpCancel:
+	case intake.OpCancel:
 		writes := n.writes
 		w.ends(k, notice.EndCancelled)
 		w.leave(k)
@@ -290,7 +290,7 @@ func (w *world) adopted(k int, a *adopt.Adoption, ms int64, filled bool) {
 		n.writes = writes
 		w.wake(n.at())
 		return
-	case adopt.OpAdopt:
+	case intake.OpAdopt:
 		body, _ := strconv.Atoi(string(a.Value))
 		if !filled {
 			w.replaced(k)

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 	"pgregory.net/rapid"
 
-	"notifier/internal/adopt"
+	"notifier/internal/intake"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -409,7 +409,7 @@ func (w *world) follows(t *rapid.T, in *instance, what string, heard map[int]tol
 		w.say("%s%s", in.id, what)
 	}
 	was := w.following
-	w.following = &following{t: t, heard: heard, ops: map[int]adopt.Operation{}}
+	w.following = &following{t: t, heard: heard, ops: map[int]intake.Operation{}}
 	w.wire.loseAfter(after, f)
 	err := do()
 	left, _ := w.wire.lost()
@@ -479,12 +479,11 @@ func (l *lab) events(ctx context.Context, t *rapid.T) (list []event) {
 	}
 }
 
-func newAdopter(w *world, in *instance) *adopt.Adopter {
+func newAdopter(w *world, in *instance) *intake.Adopter {
 	table, err := route.NewTable([]*route.Route{{Name: "r", Prefix: prefix, Adopt: true}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return adopt.New(adopt.Options{Store: &adoptStore{Redis: adopt.Redis{Store: in.store}, w: w, in: in}, Routes: table, Space: space,
-		MaxBody: 1 << 10,
-		Confirm: time.Nanosecond, Logger: zap.NewNop()})
+	return intake.NewAdopter(intake.AdopterOptions{Store: &adoptStore{Redis: intake.Redis{Store: in.store}, w: w, in: in}, Routes: table,
+		Space: space, MaxBody: 1 << 10, Confirm: time.Nanosecond, Logger: zap.NewNop()})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
-	"notifier/internal/adopt"
+	"notifier/internal/intake"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/store"
@@ -132,7 +132,7 @@ type instance struct {
 
 	// For adoption: the queued events, the handled events of timers not yet read, and those of
 	// timers that wait for a second check.
-	adopter *adopt.Adopter
+	adopter *intake.Adopter
 	events  []event
 	told    map[int]told
 	first   map[int]told

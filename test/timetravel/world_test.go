@@ -17,10 +17,10 @@ import (
 	"notifier/internal/embedded"
 	"notifier/internal/engine"
 	"notifier/internal/keys"
-	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/pace"
 	"notifier/internal/route"
+	"notifier/internal/telemetry"
 	"notifier/internal/wire"
 )
 
@@ -124,7 +124,7 @@ func (w *world) attempts(key string) []attempt {
 type instance struct {
 	*engine.Engine
 	name    string
-	metrics *metrics.Metrics
+	metrics *telemetry.Metrics
 	wire    *cable
 	conn    *wire.Conn
 	end     context.CancelFunc
@@ -179,7 +179,7 @@ func (w *world) start(t *testing.T) *instance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.metrics = metrics.New(metrics.Options{Routes: table.All()})
+	i.metrics = telemetry.NewMetrics(telemetry.MetricsOptions{Routes: table.All()})
 	i.Engine = engine.New(engine.Options{Conn: i.conn, Space: keys.Space{Namespace: space.Namespace, Shards: w.shards}, Routes: table,
 		Handler: handler{w, i.name}, Instance: i.name, Concurrency: slots,
 		Grace: 50 * time.Millisecond, Metrics: i.metrics, Retention: w.retention, Retain: 100000,

@@ -74,12 +74,7 @@ func (i *issuer) valid(r *http.Request) bool {
 // delivered waits until that many callbacks were acknowledged.
 func delivered(t *testing.T, got *atomic.Int32, want int32) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); got.Load() < want; {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d callbacks were acknowledged", got.Load(), want)
-		}
-		time.Sleep(10 * time.Millisecond) // sleep: the receiver is in this process, and counts
-	}
+	until(t, fmt.Sprintf("%d callbacks were acknowledged", want), func() bool { return got.Load() >= want })
 }
 
 // attempts is how many attempts a notice has used.
@@ -138,9 +133,7 @@ func TestIssuerOutageAndSlowness(t *testing.T) {
 	}
 
 	schedule(0, 50)
-	for i.calls.Load() < 3 {
-		time.Sleep(10 * time.Millisecond) // sleep: until the issuer has refused some fetches
-	}
+	until(t, "the issuer has refused some fetches", func() bool { return i.calls.Load() >= 3 })
 	i.slow.Store(int64(time.Second))
 	i.down.Store(false)
 	delivered(t, &good, 50)
@@ -191,14 +184,8 @@ func TestRefusalOfIssuerIsShown(t *testing.T) {
 	if err := s.schedule("app:a:b:1", "application/json", body); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); ; {
+	until(t, "the attempt has ended, and shows the reason but not the secret", func() bool {
 		made, text := s.attempts(t, "app:a:b:1")
-		if made == 1 && strings.Contains(text, "answered 401 invalid_client") && !strings.Contains(text, "hunter2") {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d attempts: %s", made, text)
-		}
-		time.Sleep(20 * time.Millisecond) // sleep: the record is read until the attempt has ended
-	}
+		return made == 1 && strings.Contains(text, "answered 401 invalid_client") && !strings.Contains(text, "hunter2")
+	})
 }

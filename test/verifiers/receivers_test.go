@@ -105,9 +105,7 @@ func TestCompleteReceivers(t *testing.T) {
 					t.Errorf("%s: %d, want %d\n%s", c.about, got, c.want, out)
 				}
 			}
-			for deadline := time.Now().Add(time.Minute); !strings.Contains(out.String(), "paid 4713") && time.Now().Before(deadline); {
-				time.Sleep(10 * time.Millisecond) // sleep: polls until the limit, because the output may come after the answer
-			}
+			until(t, "the output, which may come after the answer", func() bool { return strings.Contains(out.String(), "paid 4713") })
 			if got := out.String(); strings.Count(got, "paid 4711") != 2 || strings.Count(got, "paid 4713") != 1 {
 				t.Errorf("the work was done otherwise than once, and once for the resend:\n%s", got)
 			}
@@ -182,17 +180,13 @@ func begin(t *testing.T, prepare, run []string) (address string, out *output) {
 		_ = c.Process.Kill()
 		_ = c.Wait()
 	})
-	for deadline := time.Now().Add(time.Minute); ; {
-		conn, err := net.Dial("tcp", address)
-		if err == nil {
-			_ = conn.Close()
-			return address, out
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the receiver's output: %s", out)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("it does not listen: %v\n%s", err, out)
-		}
-		time.Sleep(20 * time.Millisecond) // sleep: polls until the limit
-	}
+	})
+	until(t, "the receiver listens", func() bool { return listens(address) })
+	return address, out
 }
 
 // The pages that merchants get contain the receivers as they are tested, and lead to no other page.

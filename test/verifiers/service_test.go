@@ -126,15 +126,24 @@ func redisServer(t *testing.T) string {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	for deadline := time.Now().Add(20 * time.Second); ; {
-		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
-		if err == nil {
-			_ = conn.Close()
-			return "redis://127.0.0.1:" + port
+	until(t, "redis-server listens", func() bool { return listens("127.0.0.1:" + port) })
+	return "redis://127.0.0.1:" + port
+}
+
+func listens(address string) bool {
+	conn, err := net.Dial("tcp", address)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err == nil
+}
+
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for limit := time.Now().Add(time.Minute); !ok(); {
+		if time.Now().After(limit) {
+			t.Fatalf("not within a minute: %s", what)
 		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(20 * time.Millisecond) // sleep: redis-server says nowhere that it listens
+		time.Sleep(10 * time.Millisecond) // sleep: polls until the limit
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"notifier/internal/engine"
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
-	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/seal"
+	"notifier/internal/telemetry"
 	"notifier/internal/testkit"
 	"notifier/internal/tracing"
 	"notifier/internal/vault"
@@ -57,8 +57,8 @@ func New(t testing.TB, table *route.Table) *Engine {
 	e := &Engine{t: t, table: table, redis: srv, conn: conn, space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, answer: "ok",
 		taps: tracing.NewPublisher(tracing.PublisherOptions{Logger: zap.NewNop()})}
 	e.Engine = engine.New(engine.Options{Conn: conn, Space: e.space, Routes: table, Instance: "test", Grace: time.Hour, Limits: "fleet",
-		Takeover: 3 * time.Second, Metrics: metrics.New(metrics.Options{Routes: table.All()}), Retention: time.Hour, Retain: 100_000,
-		ConfigureRedis: true, Drain: time.Second, Taps: e.taps, Logger: zap.NewNop(), SealKeys: testkit.ServiceKeys(t, "test"),
+		Takeover: 3 * time.Second, Metrics: telemetry.NewMetrics(telemetry.MetricsOptions{Routes: table.All()}), Retention: time.Hour,
+		Retain: 100_000, ConfigureRedis: true, Drain: time.Second, Taps: e.taps, Logger: zap.NewNop(), SealKeys: testkit.ServiceKeys(t, "test"),
 		KeyAge: time.Millisecond})
 
 	ctx, cancel := context.WithCancel(context.Background())
