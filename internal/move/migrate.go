@@ -101,6 +101,7 @@ type migrator struct {
 	id       string
 	clocks   clocks
 	total    int64
+	forgets  bool // the new side stores no finalized notices
 	done     Migrated
 	near     time.Duration            // see dueSoon
 	copied   map[string]int64         // number of copied tombstones, by place and bucket
@@ -392,6 +393,9 @@ func (m *migrator) clients(ctx context.Context) error {
 func (m *migrator) cross(ctx context.Context) error {
 	if m.sides[0].State == store.SideLeaving {
 		if err := m.passes(ctx); err != nil {
+			return err
+		}
+		if err := m.compareClosed(ctx); err != nil {
 			return err
 		}
 		if err := m.set(ctx, 0, store.SideLeft); err != nil {
