@@ -198,7 +198,7 @@ func TestFiguresSayThatFinalizedNoticesAreNotStored(t *testing.T) {
 	for _, keeps := range []time.Duration{0, time.Hour} {
 		w := start(t, srv, newGot(1), func(o *Options) { o.Retention = keeps }, testRoute("r", "app1"))
 		var f fleet.Figures
-		if err := json.Unmarshal(w.figures(), &f); err != nil || f.Forgets != (keeps == 0) {
+		if err := json.Unmarshal(w.figures(), &f); err != nil || f.KeepsNone != (keeps == 0) {
 			t.Errorf("retention %s: %+v, %v", keeps, f, err)
 		}
 		w.stop()

@@ -144,8 +144,8 @@ func await(ctx context.Context, s Redis, during time.Duration, ok func([]fleet.I
 	}
 }
 
-// forgets reports whether an alive instance stores no notice after it was finalized.
-func (s Redis) forgets(ctx context.Context) (bool, error) {
+// keepsNone reports whether an alive instance stores no notice after it was finalized.
+func (s Redis) keepsNone(ctx context.Context) (bool, error) {
 	list, err := fleet.List(ctx, fleet.NewStore(s.Layout))
 	if isForbidden(err) {
 		return false, nil
@@ -153,7 +153,7 @@ func (s Redis) forgets(ctx context.Context) (bool, error) {
 
 	return slices.ContainsFunc(list, func(i fleet.Instance) bool {
 		f, _ := i.ReadFigures()
-		return f.Forgets && isRecent(i)
+		return f.KeepsNone && isRecent(i)
 	}), err
 }
 

@@ -59,7 +59,7 @@ func counts(ctx context.Context, s Redis) ([]Count, error) {
 // compare looks up each notice that has left the old side on the new side, and counts those that are missing. It also
 // counts the notices of both sides.
 func (m *migrator) compare(ctx context.Context) (err error) {
-	if m.forgets, err = m.to.forgets(ctx); err != nil {
+	if m.keepsNone, err = m.to.keepsNone(ctx); err != nil {
 		return err
 	}
 	if err := m.from.eachMark(ctx, func(place int, was map[string]string) error { return m.compareMarked(ctx, place, was) }); err != nil {
@@ -83,9 +83,9 @@ func (m *migrator) compare(ctx context.Context) (err error) {
 }
 
 // compareClosed is compare while the new side refuses calls, which may end any notice later. It keeps the marks. It does nothing unless
-// the new side forgets: otherwise compare finds what calls have ended.
+// the new side keeps no finalized notices: otherwise compare finds what calls have ended.
 func (m *migrator) compareClosed(ctx context.Context) (err error) {
-	if m.forgets, err = m.to.forgets(ctx); err != nil || !m.forgets {
+	if m.keepsNone, err = m.to.keepsNone(ctx); err != nil || !m.keepsNone {
 		return err
 	}
 
@@ -130,14 +130,14 @@ func (m *migrator) eachMissing(ctx context.Context, was map[string]string, f fun
 
 // found returns the keys of some notices without the missing ones that should be on the new side. It
 // counts those. A notice that was finalized when it left, or has become due since, is not missing: the new side may have
-// delivered it and then deleted it after its retention. One that forgets may have deleted any notice since it accepts calls, and
+// delivered it and then deleted it after its retention. One that keeps none may have deleted any notice since it accepts calls, and
 // before that a dead letter, of which its routes may keep fewer.
 func (m *migrator) found(some, missing []string, was map[string]string, now time.Time) []string {
 	found := slices.DeleteFunc(some, func(k string) bool { return slices.Contains(missing, k) })
 	for _, k := range missing {
 		due, err := strconv.ParseFloat(was[k], 64)
 		ended := was[k] != "dead" && (err != nil || due <= float64(now.UnixMilli()))
-		if ended || m.forgets && (m.done.Open || was[k] == "dead") {
+		if ended || m.keepsNone && (m.done.Open || was[k] == "dead") {
 			found = append(found, k) // finalized and trimmed
 			continue
 		}

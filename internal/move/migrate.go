@@ -95,18 +95,18 @@ const (
 // migrator is one call of Migrate.
 type migrator struct {
 	MigrateOptions
-	from, to Redis
-	homes    [2]string
-	sides    [2]store.Side // the current states of from and to
-	id       string
-	clocks   clocks
-	total    int64
-	forgets  bool // the new side stores no finalized notices
-	done     Migrated
-	near     time.Duration            // see dueSoon
-	copied   map[string]int64         // number of copied tombstones, by place and bucket
-	trimmed  map[int]map[string]int64 // by place, the result of Redis.trimmed at the last copy
-	hook     stepper
+	from, to  Redis
+	homes     [2]string
+	sides     [2]store.Side // the current states of from and to
+	id        string
+	clocks    clocks
+	total     int64
+	keepsNone bool // the new side stores no finalized notices
+	done      Migrated
+	near      time.Duration            // see dueSoon
+	copied    map[string]int64         // number of copied tombstones, by place and bucket
+	trimmed   map[int]map[string]int64 // by place, the result of Redis.trimmed at the last copy
+	hook      stepper
 	// dies makes a failed step end the migration without cleaning up, like a kill. Tests set it.
 	dies bool
 }

@@ -34,7 +34,7 @@ func TestNoticesEndedByCallsAreNotMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := fleet.NewStore(fresh.Layout).Publish(t.Context(), fleet.Heartbeat{ID: "abcdefghijkl",
-		About: `{"label":"new","version":"v2"}`, Figures: `{"since":1,"sides":true,"forgets":true}`}); err != nil {
+		About: `{"label":"new","version":"v2"}`, Figures: `{"since":1,"sides":true,"keeps_none":true}`}); err != nil {
 		t.Fatal(err)
 	}
 	const purged, redriven, cancelled, lost, kept = "app1:a:b:1", "app1:a:b:2", "app1:a:b:3", "app1:a:b:4", "app1:a:b:5"
