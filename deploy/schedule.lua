@@ -520,7 +520,8 @@ local function wake(earliest, shadow, channel, name, written)
     local head = redis.call('ZRANGEBYSCORE', shadow, string.format('(%.0f.99', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
     if head[2] and (tonumber(head[2]) < earliest or written and not written[head[1]]) then return end
   end
-  redis.pcall('PUBLISH', channel, string.format('%.0f', earliest) .. ' ' .. name)
+  local partition = string.match(name, '^%d+ ') .. string.match(shadow, '}:shadow:(.+)$')
+  redis.pcall('PUBLISH', channel, string.format('%.0f', earliest) .. ' ' .. partition)
 end
 local function schedule(KEYS, ARGV)
 local call, format, sub, byte = redis.call, string.format, string.sub, string.byte
@@ -639,8 +640,8 @@ end
 flush()
 if hand then hand() end
 if q and q.finish() then earliest = now end
-for _, other in pairs(others) do
-  if other then other.finish() end
+for k, other in pairs(others) do
+  if other and other.finish() then wake(now, KEYS[k], ARGV[2], ARGV[3]) end
 end
 wake(earliest, KEYS[1], ARGV[2], ARGV[3], written)
 if soonest then

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"notifier/internal/api"
 	"notifier/internal/engine/enginetest"
 	"notifier/internal/jobs"
 	"notifier/internal/testkit"
@@ -52,6 +53,32 @@ func TestJobIsMadeAndRead(t *testing.T) {
 	if strings.Contains(other.do("GET", "/v1/jobs", "").is(200).raw, id) {
 		t.Error("another client sees the job")
 	}
+}
+
+// The configuration changes the prefix of a client while its job runs. The job keeps its prefix, and goes on. The client can read and stop
+// it only while its own prefix covers that of the job.
+func TestJobKeepsItsPrefixIfItsClientGetsAnother(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, withClients).as("token-of-one")
+	const n = 3
+	for i := range n {
+		b.do("POST", "/v1/notices", fmt.Sprintf(`{"key":"app1:orders:t:%d","delay":"1h","url":"https://shop.example/%d"}`, i, i)).is(201)
+	}
+	path := "/v1/jobs/" + b.do("POST", "/v1/jobs", `{"kind":"cancel","prefix":"app1:orders","rate":"5/s"}`).is(201).id()
+	changed := func(prefix string) *bench {
+		return newBench(t, withClients, func(o *api.Options) {
+			o.Engine, o.Recurrences = b.engine, b.engine.Recurrences()
+			o.Clients[1].Prefix = prefix
+		}).as("token-of-one")
+	}
+	for _, prefix := range []string{"app1:orders:t", "app2"} {
+		c := changed(prefix)
+		c.do("GET", path, "").is(404)
+		c.do("DELETE", path, "").is(404)
+	}
+	c := changed("app1:orders")
+	testkit.Until(t, "the job is done", func() bool { return strings.Contains(c.do("GET", path, "").is(200).raw, `"state":"done"`) })
+	c.do("GET", path, "").is(200).says(fmt.Sprintf(`"changed":%d`, n))
 }
 
 func TestJobsAreChecked(t *testing.T) {

@@ -69,8 +69,8 @@ func (l *ledger) turn() map[string]fleet.Work {
 // figures returns the figures published with this instance's heartbeat.
 func (e *Engine) figures() []byte {
 	since, running := e.ledger.running()
-	f := fleet.Figures{Since: since.UnixMilli(), Places: e.store.Space().Places(), Sides: true, Outbox: true, Lost: e.losses.texts(),
-		Full: e.full.condition().Reason, Routes: map[string]fleet.RouteFigures{}}
+	f := fleet.Figures{Since: since.UnixMilli(), Places: e.store.Space().Places(), Sides: true, Outbox: true,
+		KeepsNone: e.o.Retention == 0, Lost: e.losses.texts(), Full: e.full.condition().Reason, Routes: map[string]fleet.RouteFigures{}}
 	_, f.Unwritten = e.refused()
 	// Rounded, because only changes are published.
 	f.ClockMS = e.fleet.ClockAhead().Truncate(100 * time.Millisecond).Milliseconds()

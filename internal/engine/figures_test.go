@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -187,5 +188,19 @@ func TestTheEmulationKeepsFigures(t *testing.T) {
 	if got, err := fleet.NewStore(s.Layout).Minutes(t.Context(), "", time.Now().Add(-time.Hour)); err != nil || len(got) != 1 ||
 		got[0].Text != "text" {
 		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// A migration reads in heartbeats whether instances of the new side store finalized notices.
+func TestFiguresSayThatFinalizedNoticesAreNotStored(t *testing.T) {
+	t.Parallel()
+	srv := testkit.SharedRedis(t)
+	for _, keeps := range []time.Duration{0, time.Hour} {
+		w := start(t, srv, newGot(1), func(o *Options) { o.Retention = keeps }, testRoute("r", "app1"))
+		var f fleet.Figures
+		if err := json.Unmarshal(w.figures(), &f); err != nil || f.KeepsNone != (keeps == 0) {
+			t.Errorf("retention %s: %+v, %v", keeps, f, err)
+		}
+		w.stop()
 	}
 }

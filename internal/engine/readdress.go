@@ -28,7 +28,8 @@ func (e *Engine) Readdress(ctx context.Context, key string, a notice.Address, wh
 		return c, nil, err
 	}
 
-	for try := range readdressTries {
+	var lost error // of the last try
+	for range readdressTries {
 		f, err := e.store.Find(ctx, to.Prefix, key)
 		if err != nil {
 			return c, nil, err
@@ -44,8 +45,9 @@ func (e *Engine) Readdress(ctx context.Context, key string, a notice.Address, wh
 		}
 
 		c, err = e.store.Readdress(ctx, f, n, when)
-		if errors.Is(err, store.ErrNoDataKey) && try == 0 { // Redis has lost the key
+		if lost = nil; errors.Is(err, store.ErrNoDataKey) { // Redis has lost the key
 			e.vault.Forget(f.Shard)
+			lost = err
 			continue
 		}
 
@@ -57,6 +59,10 @@ func (e *Engine) Readdress(ctx context.Context, key string, a notice.Address, wh
 			e.readdressed(ctx, &c)
 			return c, f.Notice, err
 		}
+	}
+
+	if lost != nil {
+		return c, nil, lost
 	}
 
 	c.Before = notice.Claimed // the notice kept changing, as it does with each attempt

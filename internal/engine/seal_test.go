@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 	logobserver "go.uber.org/zap/zaptest/observer"
 
@@ -410,5 +412,71 @@ func TestNoticeIsNotWrittenWithALostKey(t *testing.T) {
 				t.Errorf("the notice does not open: %+v", f.Notice)
 			}
 		})
+	}
+}
+
+// before runs a function before each call that has an argument with a prefix.
+type before struct {
+	prefix string
+	do     func()
+}
+
+func (b before) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (b before) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (b before) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		for _, a := range cmd.Args() {
+			if text, ok := a.(string); ok && strings.HasPrefix(text, b.prefix) {
+				b.do()
+			}
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// Redis loses the newest key between two tries: the first one has met another change of the notice.
+func TestReaddressAfterAConflictSealsAgain(t *testing.T) {
+	t.Parallel()
+	w := start(t, testkit.SharedRedis(t), newSink(10), func(o *Options) {
+		o.SealKeys, o.KeyAge, o.Logger = testkit.ServiceKeys(t, "k"), time.Hour, zap.NewNop()
+	}, sealedRoute(seal.PerRoute))
+	c, seals, of := w.srv.Client(), w.store.Space().Seals(0), string(seal.RouteSubject("app1"))
+	schedule := func(i int) string {
+		t.Helper()
+		if _, err := w.Schedule(t.Context(), store.Request{Key: key(i), Delay: time.Hour,
+			Content: notice.Content{URL: "https://shop.example/", Body: []byte(`{}`)}}); err != nil {
+			t.Fatal(err)
+		}
+		f, err := w.Find(t.Context(), key(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return seal.DataKeyOf(f.Sealed)
+	}
+	schedule(1) // its present text has an older key, which stays
+	if err := c.HDel(t.Context(), seals, of).Err(); err != nil {
+		t.Fatal(err)
+	}
+	w.vault.Forget(0)
+	newest, tries := schedule(2), 0
+	w.store.Wire().Redis.AddHook(before{prefix: "readdress ", do: func() {
+		switch tries++; tries {
+		case 1:
+			if got, err := w.Reschedule(t.Context(), key(1), time.Time{}, 2*time.Hour); err != nil || !got.Done {
+				t.Error(got, err)
+			}
+		case 2:
+			if n := c.HDel(t.Context(), seals, of, newest).Val(); n != 2 {
+				t.Errorf("%d keys lost", n)
+			}
+		}
+	}})
+	at := notice.Address{Headers: []notice.Header{{Name: "X-Card", Value: card}}, SetHeaders: true}
+	if got, _, err := w.Readdress(t.Context(), key(1), at, nil); err != nil || !got.Done || tries != 3 {
+		t.Errorf("%+v, %v after %d tries", got, err, tries)
 	}
 }

@@ -23,6 +23,8 @@ type Figures struct {
 	Sides bool `json:"sides,omitempty"`
 	// Outbox is true if the instance relays finalized notices to the history.
 	Outbox bool `json:"outbox,omitempty"`
+	// KeepsNone is true if the instance stores no notice after it was finalized.
+	KeepsNone bool `json:"keeps_none,omitempty"`
 	// Lost describes the losses of data in Redis that the instance has noticed within the last hour.
 	Lost []string `json:"lost,omitempty"`
 	// Full says that Redis has refused a write of the instance for lack of memory within the last 10 s; "" = it has not.
@@ -87,7 +89,8 @@ func (f Figures) Encode() []byte {
 			f.Hosts = f.Hosts[:len(f.Hosts)/2]
 		case f.dropDelays():
 		default:
-			few := Figures{Places: f.Places, Sides: f.Sides, Outbox: f.Outbox, Lost: f.Lost, Full: f.Full, Cut: true} // only short texts
+			few := Figures{Places: f.Places, Sides: f.Sides, Outbox: f.Outbox, KeepsNone: f.KeepsNone, Lost: f.Lost, Full: f.Full,
+				Cut: true} // only short texts
 			text, _ = json.Marshal(few)
 			return text
 		}

@@ -144,6 +144,19 @@ func await(ctx context.Context, s Redis, during time.Duration, ok func([]fleet.I
 	}
 }
 
+// keepsNone reports whether an alive instance stores no notice after it was finalized.
+func (s Redis) keepsNone(ctx context.Context) (bool, error) {
+	list, err := fleet.List(ctx, fleet.NewStore(s.Layout))
+	if isForbidden(err) {
+		return false, nil
+	}
+
+	return slices.ContainsFunc(list, func(i fleet.Instance) bool {
+		f, _ := i.ReadFigures()
+		return f.KeepsNone && isRecent(i)
+	}), err
+}
+
 // knowsPlaces returns a condition on heartbeats: the instance knows at least that many places.
 func knowsPlaces(places int) func(fleet.Figures) bool {
 	return func(f fleet.Figures) bool { return f.Places >= places }

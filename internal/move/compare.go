@@ -58,14 +58,16 @@ func counts(ctx context.Context, s Redis) ([]Count, error) {
 
 // compare looks up each notice that has left the old side on the new side, and counts those that are missing. It also
 // counts the notices of both sides.
-func (m *migrator) compare(ctx context.Context) error {
+func (m *migrator) compare(ctx context.Context) (err error) {
+	if m.keepsNone, err = m.to.keepsNone(ctx); err != nil {
+		return err
+	}
 	if err := m.from.eachMark(ctx, func(place int, was map[string]string) error { return m.compareMarked(ctx, place, was) }); err != nil {
 		return err
 	}
 
 	// Links may have been revoked, and entries added to the audit, since the first copy.
-	err := errors.Join(m.links(ctx), m.trail(ctx))
-	if err != nil {
+	if err := errors.Join(m.links(ctx), m.trail(ctx)); err != nil {
 		return err
 	}
 
@@ -80,8 +82,31 @@ func (m *migrator) compare(ctx context.Context) error {
 	return err
 }
 
+// compareClosed is compare while the new side refuses calls, which may end any notice later. It keeps the marks. It does nothing unless
+// the new side keeps no finalized notices: otherwise compare finds what calls have ended.
+func (m *migrator) compareClosed(ctx context.Context) (err error) {
+	if m.keepsNone, err = m.to.keepsNone(ctx); err != nil || !m.keepsNone {
+		return err
+	}
+
+	return m.from.eachMark(ctx, func(_ int, was map[string]string) error {
+		return m.eachMissing(ctx, was, func(some, missing []string, now time.Time) error {
+			m.found(some, missing, was, now)
+			return nil
+		})
+	})
+}
+
 // compareMarked looks for marked notices of the old side on the new side, and removes their marks.
 func (m *migrator) compareMarked(ctx context.Context, place int, was map[string]string) error {
+	m.done.Checked += len(was)
+	return m.eachMissing(ctx, was, func(some, missing []string, now time.Time) error {
+		return m.unmarkFound(ctx, place, m.found(some, missing, was, now))
+	})
+}
+
+// eachMissing calls f with marked notices of the old side, and those of them that are not on the new side.
+func (m *migrator) eachMissing(ctx context.Context, was map[string]string, f func(some, missing []string, now time.Time) error) error {
 	now, err := m.to.Wire().Now(ctx)
 	if err != nil {
 		return err
@@ -94,9 +119,7 @@ func (m *migrator) compareMarked(ctx context.Context, place int, was map[string]
 			if err != nil {
 				return err
 			}
-			// A notice that was finalized when it left, or has become due since, is not missing: the new side may have
-			// delivered it and then deleted it after its retention.
-			if err := m.unmarkFound(ctx, place, m.found(some, missing, was, now)); err != nil {
+			if err := f(some, missing, now); err != nil {
 				return err
 			}
 		}
@@ -106,13 +129,15 @@ func (m *migrator) compareMarked(ctx context.Context, place int, was map[string]
 }
 
 // found returns the keys of some notices without the missing ones that should be on the new side. It
-// counts those.
+// counts those. A notice that was finalized when it left, or has become due since, is not missing: the new side may have
+// delivered it and then deleted it after its retention. One that keeps none may have deleted any notice since it accepts calls, and
+// before that a dead letter, of which its routes may keep fewer.
 func (m *migrator) found(some, missing []string, was map[string]string, now time.Time) []string {
-	m.done.Checked += len(some)
 	found := slices.DeleteFunc(some, func(k string) bool { return slices.Contains(missing, k) })
 	for _, k := range missing {
 		due, err := strconv.ParseFloat(was[k], 64)
-		if was[k] != "dead" && (err != nil || due <= float64(now.UnixMilli())) {
+		ended := was[k] != "dead" && (err != nil || due <= float64(now.UnixMilli()))
+		if ended || m.keepsNone && (m.done.Open || was[k] == "dead") {
 			found = append(found, k) // finalized and trimmed
 			continue
 		}

@@ -95,17 +95,18 @@ const (
 // migrator is one call of Migrate.
 type migrator struct {
 	MigrateOptions
-	from, to Redis
-	homes    [2]string
-	sides    [2]store.Side // the current states of from and to
-	id       string
-	clocks   clocks
-	total    int64
-	done     Migrated
-	near     time.Duration            // see dueSoon
-	copied   map[string]int64         // number of copied tombstones, by place and bucket
-	trimmed  map[int]map[string]int64 // by place, the result of Redis.trimmed at the last copy
-	hook     stepper
+	from, to  Redis
+	homes     [2]string
+	sides     [2]store.Side // the current states of from and to
+	id        string
+	clocks    clocks
+	total     int64
+	keepsNone bool // the new side stores no finalized notices
+	done      Migrated
+	near      time.Duration            // see dueSoon
+	copied    map[string]int64         // number of copied tombstones, by place and bucket
+	trimmed   map[int]map[string]int64 // by place, the result of Redis.trimmed at the last copy
+	hook      stepper
 	// dies makes a failed step end the migration without cleaning up, like a kill. Tests set it.
 	dies bool
 }
@@ -392,6 +393,9 @@ func (m *migrator) clients(ctx context.Context) error {
 func (m *migrator) cross(ctx context.Context) error {
 	if m.sides[0].State == store.SideLeaving {
 		if err := m.passes(ctx); err != nil {
+			return err
+		}
+		if err := m.compareClosed(ctx); err != nil {
 			return err
 		}
 		if err := m.set(ctx, 0, store.SideLeft); err != nil {

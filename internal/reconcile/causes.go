@@ -236,6 +236,10 @@ func (h *Hooks) due(ctx context.Context, rt *route.Route, reason string, c *rece
 		}
 	}
 
+	if err == nil && m.Count == 0 && c.Told == 0 { // the team was told of none
+		return nil, got.Complete, nil
+	}
+
 	return m, ended, err
 }
 

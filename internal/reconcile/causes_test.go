@@ -14,6 +14,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/receivers"
 	"notifier/internal/route"
+	"notifier/internal/store"
 )
 
 // teamFleet is a hookFleet whose hook sends messages, with a clock that a test can put forward.
@@ -132,6 +133,31 @@ func TestTeamGetsOneMessageForEachReason(t *testing.T) {
 	f.want("recovered: no new dead letters of route orders, reason status_5xx\n")
 	if list, _, err := f.s.Causes(t.Context(), "ops"); err != nil || len(list) > 0 {
 		t.Errorf("causes %q, %v, want none", list, err)
+	}
+}
+
+// Dead letters that were redriven or purged before the first message are not reported. While some of them may be in another place, the
+// message waits.
+func TestTeamIsNotToldOfNoDeadLetters(t *testing.T) {
+	f := newTeamFleet(t)
+	outbox := f.deaths[0]
+	f.die(0, "1", notice.ReasonStatus5xx)
+	f.passes()
+	outbox.none, f.ahead = &store.DeadCount{}, collectFor+time.Second
+	f.passes()
+	f.want()
+	outbox.none = nil
+	f.passes()
+	f.want(fivexx)
+
+	f.die(1, "2", notice.ReasonGone)
+	f.passes()
+	outbox.none, f.ahead = &store.DeadCount{Complete: true}, 2*collectFor+2*time.Second
+	f.passes()
+	f.want(fivexx)
+	list, _, err := f.s.Causes(t.Context(), "ops")
+	if _, ok := list["orders gone"]; err != nil || ok || len(list) != 1 {
+		t.Errorf("causes %q, %v", list, err)
 	}
 }
 

@@ -24,6 +24,7 @@ type fakeDeaths struct {
 	failed map[string]error // by key
 	stored []string         // keys
 	begun  []string         // calls
+	none   *store.DeadCount // the count, if no dead letter is left
 }
 
 func (f *fakeDeaths) Deaths(_ context.Context, shard, from, n int) ([]string, error) {
@@ -42,6 +43,9 @@ func (f *fakeDeaths) ForgetDeaths(_ context.Context, shard int, texts []string) 
 }
 
 func (f *fakeDeaths) DeadCauses(context.Context, []string, time.Time) (store.DeadCount, error) {
+	if f.none != nil {
+		return *f.none, nil
+	}
 	return store.DeadCount{Groups: []store.DeadGroup{{Cause: notice.Cause{Reason: notice.ReasonStatus5xx, Status: 500}, Count: 30},
 		{Cause: notice.Cause{Reason: notice.ReasonStatus5xx, Status: 503}, Count: 7},
 		{Cause: notice.Cause{Reason: notice.ReasonGone}, Count: 1}}}, nil

@@ -338,7 +338,7 @@ func TestRehomeOfSettledNoticeReleasesItsSuccessor(t *testing.T) {
 	s.claim(t, "app1:a", second)
 }
 
-// A moved notice that expires is announced to the sweepers of its new prefix.
+// A moved notice is announced to the sweepers of its new prefix, and when it expires.
 // Regression test: nothing was published. Sweepers without notices that expire ask for some once a minute, so a notice that was held,
 // or waited for a retry, became dead up to a minute late.
 func TestRehomeAnnouncesExpiry(t *testing.T) {
@@ -365,10 +365,47 @@ func TestRehomeAnnouncesExpiry(t *testing.T) {
 	if n := s.rehomeAll(t, from, "app1:a", []string{key}); n != 1 {
 		t.Fatalf("%d moved", n)
 	}
-	want := fmt.Sprintf("expires %d %s", f[0].Expires.UnixMilli(), to.Wake())
-	if m := testkit.Next(t, "a message", sub.Channel()); m.Payload != want {
-		t.Errorf("%q, want %q", m.Payload, want)
+	for _, want := range []string{fmt.Sprintf("%d %s", f[0].Due.UnixMilli(), to.Wake()),
+		fmt.Sprintf("expires %d %s", f[0].Expires.UnixMilli(), to.Wake())} {
+		if m := testkit.Next(t, "a message", sub.Channel()); m.Payload != want {
+			t.Errorf("%q, want %q", m.Payload, want)
+		}
 	}
+}
+
+// A dead letter that held back its successor moves to a longer prefix, which does not cover the successor.
+func TestRehomedDeadLetterReleasesItsSuccessor(t *testing.T) {
+	t.Parallel()
+	srv := testkit.SharedRedis(t)
+	c, ctx := srv.Client(), t.Context()
+	s, from := newRedis(t, c, srv.Namespace(), "app1", "app1:a:b"), keys.Partition{Prefix: "app1"}
+	if err := s.Layout.AddOrdered(ctx, []string{"app1", "app1" + store.Blocks}); err != nil {
+		t.Fatal(err)
+	}
+	const dead, next = "app1:a:b:1", "app1:a:c:1"
+	for _, k := range []string{dead, next} {
+		if _, err := s.Schedule(ctx, from, []store.Request{request(k, "1", 0)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Settle(ctx, from, []store.Settlement{{Claim: s.claim(t, "app1", dead), Ending: store.EndDead}}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.ClaimKeys(ctx, from, store.Lease{Token: "u", For: time.Minute}, []string{next}); err != nil || got.Parked != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	sub := c.Subscribe(ctx, s.Space().Wake())
+	defer func() { _ = sub.Close() }()
+	if _, err := sub.Receive(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.rehomeAll(t, from, "app1:a:b", []string{dead}); n != 1 {
+		t.Fatalf("%d moved", n)
+	}
+	if m := testkit.Next(t, "a wake", sub.Channel()); !strings.HasSuffix(m.Payload, " "+from.Wake()) {
+		t.Errorf("%q, want one of %q", m.Payload, from.Wake())
+	}
+	s.claim(t, "app1", next)
 }
 
 // fired makes a notice due, and claims it.

@@ -33,6 +33,9 @@ type DeadCount struct {
 	Groups  []DeadGroup // the largest first
 	Missing []wire.Lost // unreachable nodes, whose dead letters are not counted
 	At      time.Time   // the beginning of the count
+	// Complete is true if no dead letter can be missing: no node was unreachable, and none was moving or on the other side of a
+	// migration.
+	Complete bool
 }
 
 // Sum returns the number of all dead letters, and the time of the first death; zero without one.
@@ -59,6 +62,7 @@ type tally struct{ count, first, last int64 }
 // DeadCauses counts the dead letters of prefixes that died since a time (zero = all) by prefix and cause. It reads no record.
 func (s *Store) DeadCauses(ctx context.Context, prefixes []string, since time.Time) (out DeadCount, err error) {
 	out.At = time.Now().UTC()
+	before := s.Sight()
 	by, r := map[deadGroup]tally{}, s.w.NewRound()
 	for shard := range s.space.Places() {
 		if _, err := r.Do(ctx, shard, func(ctx context.Context) error {
@@ -72,6 +76,7 @@ func (s *Store) DeadCauses(ctx context.Context, prefixes []string, since time.Ti
 		return out, err
 	}
 
+	out.Complete = len(out.Missing) == 0 && s.Whole() == nil && before.Settled() && s.Sight() == before
 	for g, t := range by {
 		out.Groups = append(out.Groups, DeadGroup{Prefix: g.prefix, Cause: g.cause, Count: t.count, First: time.UnixMilli(t.first).UTC(),
 			Last: time.UnixMilli(t.last).UTC()})

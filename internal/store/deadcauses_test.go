@@ -62,8 +62,36 @@ func TestDeadCausesCountsByCause(t *testing.T) {
 	for _, g := range count.Groups {
 		sum += g.Count
 	}
-	if sum != int64(n-1) || err != nil {
-		t.Errorf("after a redrive: %d, %v, want %d", sum, err, n-1)
+	if sum != int64(n-1) || !count.Complete || err != nil {
+		t.Errorf("after a redrive: %d, %t, %v, want %d", sum, count.Complete, err, n-1)
+	}
+}
+
+// A dead letter that is moving, or on the other side of a migration, is in no count.
+func TestDeadCausesAreIncompleteDuringMoves(t *testing.T) {
+	t.Parallel()
+	for what, move := range map[string]func(s *Store) error{
+		"reshard": func(s *Store) error {
+			s.grow(t, 1)
+			_, _, err := s.Layout.MoveOut(t.Context(), partition, s.space.First(), []string{"app1:a:b:1"})
+			return err
+		},
+		"migration": func(s *Store) error {
+			_, err := s.Layout.SetSide(t.Context(), s.Layout.Side(), Side{State: SideLeaving, ID: "m", Other: "x"})
+			return err
+		},
+	} {
+		s, _ := open(t)
+		s.dieOf(t, "app1:a:b:1", notice.Cause{Reason: notice.ReasonGone})
+		if got, err := s.DeadCauses(t.Context(), []string{prefix}, time.Time{}); err != nil || !got.Complete || len(got.Groups) != 1 {
+			t.Errorf("before the %s: %+v, %v", what, got, err)
+		}
+		if err := move(s); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.DeadCauses(t.Context(), []string{prefix}, time.Time{}); err != nil || got.Complete {
+			t.Errorf("during the %s: %+v, %v", what, got, err)
+		}
 	}
 }
 

@@ -339,7 +339,8 @@ func notReplayed(c *change) {
 func exportCall(near string) func(r *rig, w *world, n *stored) (string, error) {
 	return func(r *rig, w *world, n *stored) (string, error) {
 		ks := append(r.space.States(partition), r.space.Moving(0), r.space.Layout(0))
-		return "", r.script("lua/moveout.lua", ks, r.space.ClaimPrefix(0), "9", prefix, 1<<20, 0, near, r.s.Timers.Mode(prefix), n.key)
+		return "", r.script("lua/moveout.lua", ks, r.space.ClaimPrefix(0), "9", prefix, 1<<20, 0, near, r.s.Timers.Mode(prefix), "w",
+			partition.Wake(), n.key)
 	}
 }
 
@@ -393,10 +394,9 @@ func endCall(near string, stay ...any) func(r *rig, w *world, n *stored) (string
 		if _, err := exportCall(near)(r, w, n); err != nil {
 			return "", err
 		}
-		us := r.us.Load()
-		defer r.us.Store(us) // the time of the export stands in the layout
-		ks := append(r.space.States(partition), r.space.Moving(0), r.space.Layout(0))
-		return "", r.script("lua/moveend.lua", ks, append([]any{us}, stay...)...)
+		args := append([]any{r.us.Load(), "w", partition.Wake()}, stay...)
+		defer r.us.Store(r.us.Load()) // the time of the export stands in the layout
+		return "", r.script("lua/moveend.lua", append(r.space.States(partition), r.space.Moving(0), r.space.Layout(0)), args...)
 	}
 }
 

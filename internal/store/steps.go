@@ -90,10 +90,11 @@ func (s *Layout) LastIn(ctx context.Context, to int, from string) (int64, error)
 	return last, nil
 }
 
-// TakeOut is MoveOut with the arguments of moveout.lua after the prefix of claims; it sets the maximum of bytes. It is
+// TakeOut is MoveOut with the arguments of moveout.lua from the target's tag to the mode of timers; it sets the maximum of bytes. It is
 // sent only while sure returns true for the known view.
 func (s *Layout) TakeOut(ctx context.Context, l Moving, args []any, ks []string, sure func(*LayoutView) bool) (Moving, Staying, error) {
 	args = append([]any{s.space.ClaimPrefix(l.From.Shard)}, args...)
+	args = append(args, s.space.Wake(), l.From.Wake())
 	args = append(args, wire.Texts(ks)...)
 
 	names := append(s.space.States(l.From), s.space.Moving(l.From.Shard))
@@ -159,7 +160,7 @@ func (s *Layout) PutIn(ctx context.Context, names []string, args []any) (stay []
 
 // MoveEnd deletes a batch that has been stored in its target.
 func (s *Layout) MoveEnd(ctx context.Context, l Moving, stay []string) error {
-	args := append([]any{l.Number}, wire.Texts(stay)...)
+	args := append([]any{l.Number, s.space.Wake(), l.From.Wake()}, wire.Texts(stay)...)
 	cmd := s.Do(ctx, moveEndScript, append(s.space.States(l.From), s.space.Moving(l.From.Shard)), args)
 	return s.w.Wrapped(moveEndScript.Op, cmd.Err())
 }

@@ -8,9 +8,10 @@
 --       that key. d and r do nothing unless both generations match. A claimed notice stays for a later call, because its holder
 --       settles it under the old prefix.
 -- A held notice is released, because its new route may have another receiver: see store/lua/lib/release.lua.
--- PARTS score record head clock order order/marks order/places order/finish held release ends expiring
+-- Sweepers of the new prefix do not know the notices that arrive, nor those of the old one the successors of notices that leave.
+-- PARTS score record head clock order order/marks order/places order/finish held release ends expiring wake
 -- Bound the keys given.
-local moved, reply, freed = 0, {0}, {}
+local moved, reply, freed, earliest = 0, {0}, {}, math.huge
 local from, to = order(KEYS[1], t), order(KEYS[5], t)
 
 -- Moves a notice from a sequence to another one, where it keeps its position if it is pending or holds back its successors. A notice
@@ -59,6 +60,7 @@ for i = 4, #ARGV, 2 do
         if score then
           redis.call('ZREM', KEYS[z], key)
           if record and op ~= 'd' then redis.call('ZADD', KEYS[4 + z], score, key) end
+          if record and op ~= 'd' and z == 1 then earliest = math.min(earliest, math.floor(score)) end
         end
       end
       if record then
@@ -69,9 +71,10 @@ for i = 4, #ARGV, 2 do
     end
   end
 end
-release(KEYS[5], freed)
-if from then from.finish() end
-if to then to.finish() end
+earliest = math.min(earliest, release(KEYS[5], freed))
+if from and from.finish() then wake(now, KEYS[1], ARGV[2], ARGV[3]) end
+if to and to.finish() then earliest = now end
+wake(earliest, KEYS[5], ARGV[2], ARGV[3])
 alarm(KEYS[5], ARGV[2], ARGV[3])
 reply[1] = moved
 return reply

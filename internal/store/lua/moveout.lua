@@ -3,24 +3,25 @@
 -- ARGV  1 claim prefix  2 the target's tag  3 prefix  4 maximum bytes of records
 --       5 the last batch that the target has imported
 --       6 "" = to a shard of this Redis; to another Redis: notices due up to so many ms ago, or within so many ms, stay
---       7 mode of timers: to another Redis the own timers are deleted, then keys
+--       7 mode of timers: to another Redis the own timers are deleted
+--       8 wake channel  9 "<shard> <route>", then keys
 -- Reply {number, held, reported, soon, key, text…}: the batch's number; how many notices stay because they are claimed or their claim
 --       has expired, because they await a report, and because they are due soon; then the arguments of movein.lua. {0} = another
 --       batch is in transit, and nothing was done
--- PARTS score record leases order order/marks order/places order/finish held clock timer disarm ends expiring
+-- PARTS score record leases order order/marks order/places order/finish held clock timer disarm ends expiring wake
 -- Bound the keys given; ARGV[4] bytes, exceeded by one record.
 -- A batch is identified by its number, which only grows. Only one batch is in transit at a time, so the target compares the number
 -- with the last one it has imported. The number is at least the time in µs: a Redis that has lost a batch with its number does not
 -- assign the number again, as the target would take the new batch for an imported one. ARGV[5] covers a failover in a cluster that
 -- has lost the last numbers in the source and not in the target.
--- Notices that leave for another Redis are marked as being there.
+-- Notices that leave for another Redis are marked as being there. The successors of notices that leave a sequence may be due now.
 local call = redis.call
 if call('EXISTS', KEYS[5]) == 1 then return {0} end
 local near, away = tonumber(ARGV[6]), {}
 local bytes = tonumber(ARGV[4])
 local reply, gone = {0, 0, 0, 0}, {}
 local q = order(KEYS[1], t)
-local keys, claims = {unpack(ARGV, 8)}, {}
+local keys, claims = {unpack(ARGV, 10)}, {}
 for i, key in ipairs(keys) do claims[i] = ARGV[1] .. key end
 
 if #keys > 0 then
@@ -65,6 +66,6 @@ if #gone > 0 then
   if near then call('HSET', string.sub(KEYS[#KEYS], 1, -7) .. 'elsewhere', unpack(away)) end
   call('HDEL', KEYS[2], unpack(gone))
   for _, z in ipairs({1, 3, 4}) do call('ZREM', KEYS[z], unpack(gone)) end
-  if q then q.finish() end
+  if q and q.finish() then wake(now, KEYS[1], ARGV[8], ARGV[9]) end
 end
 return reply

@@ -140,8 +140,8 @@ end
 flush()
 if hand then hand() end
 if q and q.finish() then earliest = now end
-for _, other in pairs(others) do
-  if other then other.finish() end
+for k, other in pairs(others) do
+  if other and other.finish() then wake(now, KEYS[k], ARGV[2], ARGV[3]) end
 end
 wake(earliest, KEYS[1], ARGV[2], ARGV[3], written)
 if soonest then
