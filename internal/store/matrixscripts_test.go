@@ -210,7 +210,7 @@ func adoptCall(op string, lasts bool) func(r *rig, w *world, n *stored) (string,
 			retains = "1"
 		}
 		ks := append(r.space.States(partition), r.space.Layout(0))
-		return tail, r.script("../adopt/lua/adopt.lua", ks, r.space.ClaimPrefix(0), r.space.Wake(), partition.Wake(), check, retains, w.handTo(),
+		return tail, r.script("../intake/lua/adopt.lua", ks, r.space.ClaimPrefix(0), r.space.Wake(), partition.Wake(), check, retains, w.handTo(),
 			n.key, op, digest, w.adoptedDue(n)-1, score, madeIn(n.record), tail)
 	}
 }
@@ -238,7 +238,7 @@ func adoptNew(c *change) {
 // fillCall brings the body of a notice whose timer had expired before its value could be read: the value was read before.
 func fillCall(r *rig, w *world, n *stored) (string, error) {
 	ks := append(r.space.States(partition), r.space.Layout(0))
-	return tail, r.script("../adopt/lua/adopt.lua", ks, r.space.ClaimPrefix(0), r.space.Wake(), partition.Wake(), "1", "1", w.handTo(),
+	return tail, r.script("../intake/lua/adopt.lua", ks, r.space.ClaimPrefix(0), r.space.Wake(), partition.Wake(), "1", "1", w.handTo(),
 		n.key, "a", fmt.Sprintf("%x", sha1.Sum([]byte("b"))), w.started-minute, "", 0, tail)
 }
 
