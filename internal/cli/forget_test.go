@@ -53,7 +53,7 @@ func TestGetSaysThatTheQueryIsSealed(t *testing.T) {
 	}
 	d.run(0, "forget", "--audience", "m17", "--yes")
 	out, _ = d.run(0, "get", "app1:orders:t:1")
-	if contains(t, out, "https://shop.example/paid (query sealed)", "forgotten"); strings.Contains(out, "4111") {
+	if contains(t, out, "https://shop.example/paid (query sealed)", "forgotten"); strings.Contains(out, "=4111") {
 		t.Error(out)
 	}
 }
