@@ -2,14 +2,11 @@ package doctor
 
 import (
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -135,43 +132,8 @@ func TestExamineNamesLimitOfLargeReplies(t *testing.T) {
 	for name, line := range map[string]string{"client-output-buffer-limit": "client-output-buffer-limit normal 1mb 1mb 0",
 		"maxmemory-clients": "maxmemory-clients 600kb"} {
 		s := testkit.StartRedis(t, testkit.WithConfig(append(slices.Clone(good), line)...))
-		examine(t, configFor("redis://"+narrow(t, s.Addr())+"/0"), Options{}).says(t, "large replies", Warning, name)
+		examine(t, configFor("redis://"+testkit.SlowLink(t, s.Addr(), 1<<20)+"/0"), Options{}).says(t, "large replies", Warning, name)
 	}
-}
-
-// narrow returns an address that forwards to a server, and takes few of its bytes at once. Otherwise the kernel may take a large reply in
-// one write, if it remembers fast connections to the same address, and no limit of the server is reached.
-func narrow(t *testing.T, addr string) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	small := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
-		return raw.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
-	}}
-	go func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			out, err := small.Dial("tcp", addr)
-			if err != nil {
-				in.Close()
-				return
-			}
-			for _, ends := range [][2]net.Conn{{in, out}, {out, in}} {
-				go func() {
-					_, _ = io.Copy(ends[0], ends[1])
-					in.Close()
-					out.Close()
-				}()
-			}
-		}
-	}()
-	return l.Addr().String()
 }
 
 func TestPersistenceReportsPossibleLoss(t *testing.T) {

@@ -352,6 +352,27 @@ func TestNothingIsOpenedOfAMissingNotice(t *testing.T) {
 	}
 }
 
+// startKeepingKeys starts an instance whose route seals its notices, and that has their keys in memory for an hour. It also returns a
+// function that schedules one.
+func startKeepingKeys(t *testing.T) (*world, func(i int) store.Found) {
+	t.Helper()
+	w := start(t, testkit.SharedRedis(t), newSink(10), func(o *Options) {
+		o.SealKeys, o.KeyAge, o.Logger = testkit.ServiceKeys(t, "k"), time.Hour, zap.NewNop()
+	}, sealedRoute(seal.PerRoute))
+	return w, func(i int) store.Found {
+		t.Helper()
+		if _, err := w.Schedule(t.Context(), store.Request{Key: key(i), Delay: time.Hour,
+			Content: notice.Content{URL: "https://shop.example/", Body: []byte(`{}`)}}); err != nil {
+			t.Fatal(err)
+		}
+		f, err := w.Find(t.Context(), key(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+}
+
 // Redis loses the newest keys of a subject, as in a failover, while the instance has them in memory.
 func TestNoticeIsNotWrittenWithALostKey(t *testing.T) {
 	t.Parallel()
@@ -372,22 +393,8 @@ func TestNoticeIsNotWrittenWithALostKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := start(t, testkit.SharedRedis(t), newSink(10), func(o *Options) {
-				o.SealKeys, o.KeyAge, o.Logger = testkit.ServiceKeys(t, "k"), time.Hour, zap.NewNop()
-			}, sealedRoute(seal.PerRoute))
+			w, schedule := startKeepingKeys(t)
 			c, seals := w.srv.Client(), w.store.Space().Seals(0)
-			schedule := func(i int) store.Found {
-				t.Helper()
-				if _, err := w.Schedule(t.Context(), store.Request{Key: key(i), Delay: time.Hour,
-					Content: notice.Content{URL: "https://shop.example/", Body: []byte(`{}`)}}); err != nil {
-					t.Fatal(err)
-				}
-				f, err := w.Find(t.Context(), key(i))
-				if err != nil {
-					t.Fatal(err)
-				}
-				return f
-			}
 			lose := func(names ...string) {
 				t.Helper()
 				if n, err := c.HDel(t.Context(), seals, names...).Result(); err != nil || int(n) != len(names) {
@@ -441,28 +448,14 @@ func (b before) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // Redis loses the newest key between two tries: the first one has met another change of the notice.
 func TestReaddressAfterAConflictSealsAgain(t *testing.T) {
 	t.Parallel()
-	w := start(t, testkit.SharedRedis(t), newSink(10), func(o *Options) {
-		o.SealKeys, o.KeyAge, o.Logger = testkit.ServiceKeys(t, "k"), time.Hour, zap.NewNop()
-	}, sealedRoute(seal.PerRoute))
+	w, schedule := startKeepingKeys(t)
 	c, seals, of := w.srv.Client(), w.store.Space().Seals(0), string(seal.RouteSubject("app1"))
-	schedule := func(i int) string {
-		t.Helper()
-		if _, err := w.Schedule(t.Context(), store.Request{Key: key(i), Delay: time.Hour,
-			Content: notice.Content{URL: "https://shop.example/", Body: []byte(`{}`)}}); err != nil {
-			t.Fatal(err)
-		}
-		f, err := w.Find(t.Context(), key(i))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return seal.DataKeyOf(f.Sealed)
-	}
 	schedule(1) // its present text has an older key, which stays
 	if err := c.HDel(t.Context(), seals, of).Err(); err != nil {
 		t.Fatal(err)
 	}
 	w.vault.Forget(0)
-	newest, tries := schedule(2), 0
+	newest, tries := seal.DataKeyOf(schedule(2).Sealed), 0
 	w.store.Wire().Redis.AddHook(before{prefix: "readdress ", do: func() {
 		switch tries++; tries {
 		case 1:
