@@ -253,12 +253,12 @@ func (q *routeQueue) claimHinted() bool {
 
 	hinted, t, shard := q.hints.take(take, shards)
 	got := q.d.total.take(&q.share, min(n, len(hinted)))
-	if got == 0 || got < len(hinted) && take == n { // a call with more keys than slots would sort them
+	switch {
+	case got == 0:
 		q.hints.waiting = before
-		if got == 0 {
-			return false
-		}
-
+		return false
+	case got < len(hinted) && take == n: // a call with more keys than slots would sort them
+		q.hints.waiting = before
 		hinted, t, shard = q.hints.take(got, shards)
 	}
 

@@ -15,8 +15,8 @@
 // it.
 //
 // If Created is true in a reply, the notice was stored. After an error that wraps wire.ErrUnavailable, it may be stored
-// or not. The caller may repeat the call: that normally creates no second notice, except with the option
-// [store.Replace]. Requests for one key keep their order within one call of Many.
+// or not. The caller may repeat the call. That creates no second notice while Redis has the first one or its tombstone,
+// unless the option is [store.Replace]. Requests for one key keep their order within one call of Many.
 //
 // If a caller's context ends before its notice is sent, the notice is dropped. If it ends later, the notice may be
 // stored. The end of one caller's context does not end a round trip that other callers share.
