@@ -347,23 +347,32 @@ end
 function q.free(key, token)
   local name = touch(key)
   freed[key] = true
-  if holder(name) == token .. ' ' .. key then
+  local held = holder(name)
+  if held and held == token .. ' ' .. key then
     call('DEL', marker(name))
     holders[name] = false
   end
 end
-local left, joined, changed, starts = {}, {}, {}, {}
+local left, joined, changed, starts, parked = {}, {}, {}, {}, {}
+local members, keys, stale = {}, {}, {}
+local function clear()
+  if #members == 0 then return end
+  call('ZREM', later, unpack(members))
+  call('HDEL', positions, unpack(keys))
+  members, keys, stale = {}, {}, {}
+end
 local function remove(key, position)
   local name = names[key]
   if head(name) == key then
+    if stale[name] then clear() end
     local member = any(later) and call('ZRANGEBYLEX', later, '[' .. name .. ' ', '(' .. name .. '!', 'LIMIT', 0, 1)[1]
     heads[name], changed[name] = member and sub(member, #name + 2) or false, true
     if not member then return end
     key, position = head(name), sub(heads[name], 1, 27)
   end
   if position then
-    call('ZREM', later, name .. ' ' .. position .. ' ' .. key)
-    call('HDEL', positions, key)
+    local n = #members + 1
+    members[n], keys[n], stale[name] = name .. ' ' .. position .. ' ' .. key, key, true
   end
 end
 local function write()
@@ -373,7 +382,7 @@ local function write()
     heads[names[new]], joined = position .. ' ' .. new, {}
     return
   end
-  local all, behind, places, members, fields, sets, dels = {}, {}, {}, {}, {}, {}, {}
+  local all, behind, places, added, fields, sets, dels = {}, {}, {}, {}, {}, {}, {}
   for key in pairs(joined) do left[key] = true end
   for key in pairs(left) do all[#all + 1] = key end
   load(all)
@@ -385,6 +394,7 @@ local function write()
   end
   if any(waiting) then call('ZREM', waiting, unpack(all)) end
   for i = 1, #all do remove(all[i], places[all[i]]) end
+  clear()
   for key, at in pairs(joined) do
     local name, entry = names[key], at .. ' ' .. key
     local old = heads[name]
@@ -394,8 +404,8 @@ local function write()
       entry = old
     end
     if entry then
-      local n = #members
-      members[n + 1], members[n + 2] = 0, name .. ' ' .. entry
+      local n = #added
+      added[n + 1], added[n + 2] = 0, name .. ' ' .. entry
       fields[n + 1], fields[n + 2] = sub(entry, 29), sub(entry, 1, 27)
     end
   end
@@ -403,8 +413,8 @@ local function write()
     local n = #sets
     if heads[name] then sets[n + 1], sets[n + 2] = name, heads[name] else dels[#dels + 1] = name end
   end
-  if #members > 0 then
-    call('ZADD', later, unpack(members))
+  if #added > 0 then
+    call('ZADD', later, unpack(added))
     call('HSET', positions, unpack(fields))
     exists[later] = true
   end
@@ -439,24 +449,33 @@ end
 function q.start(key) starts[#starts + 1] = key end
 function q.started()
   if #starts > 0 and any(waiting) then call('ZREM', waiting, unpack(starts)) end
-  starts = {}
+  if #parked > 0 then
+    call('ZADD', waiting, 'NX', unpack(parked))
+    exists[waiting] = true
+  end
+  starts, parked = {}, {}
 end
 function q.finish()
   q.started()
   write()
-  local woken = false
+  local sequences, keys, due, moved = {}, {}, {}, {}
   for name in pairs(touched) do
-    local key = head(name)
-    if key and call('ZSCORE', waiting, key) then
-      local rest = holder(name) and call('PTTL', marker(name)) or -1
-      call('ZADD', shadow, 'XX', q.score(rest >= 0 and now + rest + 1 or now, call('ZSCORE', shadow, key) or 0), key)
-      if rest < 0 then
-        call('ZREM', waiting, key)
-        woken = true
-      end
+    local n = #keys + 1
+    if head(name) then sequences[n], keys[n] = name, head(name) end
+  end
+  if #keys == 0 then return false end
+  local waits, scores = call('ZMSCORE', waiting, unpack(keys)), call('ZMSCORE', shadow, unpack(keys))
+  for i, key in ipairs(keys) do
+    if waits[i] then
+      local remaining = holder(sequences[i]) and call('PTTL', marker(sequences[i])) or -1
+      local n = #moved
+      moved[n + 1], moved[n + 2] = q.score(remaining >= 0 and now + remaining + 1 or now, scores[i] or 0), key
+      if remaining < 0 then due[#due + 1] = key end
     end
   end
-  return woken
+  if #moved > 0 then call('ZADD', shadow, 'XX', unpack(moved)) end
+  if #due > 0 then call('ZREM', waiting, unpack(due)) end
+  return #due > 0
 end
   return q
 end

@@ -35,9 +35,8 @@ var sequenceMutations = []mutation{
 	{"a claimed notice is parked", "if not till or call('EXISTS', claim .. key) == 1 then return nil end", "if not till then return nil end",
 		sequences},
 	{"a parked notice loses its expired leases", "return q.score(till, score)", "return format('%.17g', till + part)", sequences},
-	{"a woken notice loses its expired leases", "call('ZADD', shadow, 'XX', q.score(rest >= 0 and now + rest + 1 or now, call('ZSCORE', " +
-		"shadow, key) or 0), key)",
-		"call('ZADD', shadow, 'XX', q.score(rest >= 0 and now + rest + 1 or now, 0), key)", sequences},
+	{"a woken notice loses its expired leases", "now + remaining + 1 or now, scores[i] or 0), key",
+		"now + remaining + 1 or now, 0), key", sequences},
 	{"a replace leaves the position under another prefix",
 		"sequences, other[key] = others[k], nil", "sequences, other[key] = nil, nil", moves},
 }

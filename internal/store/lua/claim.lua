@@ -8,7 +8,7 @@
 --       remaining keys have no answer. First attempts beyond n have the answer -3.
 -- PARTS score record leases repeated order order/marks order/places order/gate held clock timer disarm win try
 -- Bound the keys given.
-local names, exact, most = {}, {}, tonumber(string.match(ARGV[5], '^#(%d+)$') or '')
+local names, exact, most = {}, {}, string.byte(ARGV[5]) == 35 and tonumber(string.sub(ARGV[5], 2))
 if ARGV[5] == '' or most then
   for i = 6, #ARGV do names[i - 5] = ARGV[i] end
 else

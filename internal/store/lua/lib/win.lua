@@ -9,8 +9,8 @@
 --       -1  stale: the notice is not pending, or not due yet; then the record is replaced by its score
 --       -2  parked: an earlier notice of its sequence is pending, or one is in flight: see order.lua
 --       The last key is "" where redirects are running in this shard: its answer has their ids and rules in turn: see package jobs.
--- Bound ARGV[4] bytes, exceeded by at most 16 records, or by one if all are as large as the first; 100 rules; and the bound of each
--- script.
+-- Bound ARGV[4] bytes, exceeded by at most 16 records, or if all are as large as the first, by four, and by one where ARGV[4] is below
+-- 1 MiB; 100 rules; and the bound of each script.
 -- The new score is the end of the lease plus (1 + expired) * onelease. So the sweep finds the notice of a holder that died like any other
 -- due notice, and the fraction counts the expired leases. Higher fractions mean no claim: see score.go.
 local call, format, floor = redis.call, string.format, math.floor
@@ -18,7 +18,7 @@ local prefix, token, lease, bytes, left = ARGV[1], ARGV[2], ARGV[3], tonumber(AR
 local reply, size = {t[1] * 1000000 + t[2], 0}, 2
 local over = now + tonumber(lease)
 -- Counts what shards seldom have in one command: ordered routes, and running redirects.
-local base = string.match(KEYS[1], '^(.-}:)')
+local base = string.sub(KEYS[1], 1, string.find(KEYS[1], '}:', 1, true) + 1)
 local present = call('EXISTS', base .. 'ordered', base .. 'redirecting')
 local q = present > 0 and order(KEYS[1], t)
 -- The score of a claim without an expired lease before it.
@@ -27,7 +27,7 @@ local plain = ' 0 ' .. first
 local moves, moved = {}, 0
 local won, place, ends, wins = {}, {}, {}, 0
 -- The number of records to read at once.
-local group, largest = 1, 1
+local group, largest = bytes < 1048576 and 1 or 4, 1
 
 -- Reads the records of the notices just won, in groups, so that their size is known before more notices are claimed.
 local function read()

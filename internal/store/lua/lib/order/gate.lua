@@ -12,9 +12,11 @@ end
 
 function q.gate(key, score, token, early)
   local name = sequence(key)
-  if not head(name) or not q.position(key) then
+  local position = head(name) and q.position(key)
+  if not position then
     q.join(key, score, made(call('HGET', base .. 'records:' .. route, key)))
     write()
+    position = q.position(key)
   end
   while head(name) ~= key and not call('ZSCORE', shadow, head(name)) and
     not (q.blocks and call('ZSCORE', base .. 'dead:' .. route, head(name))) do
@@ -24,15 +26,12 @@ function q.gate(key, score, token, early)
   end
   local held, till = holder(name), nil
   if head(name) ~= key then
-    local own = name .. ' ' .. call('HGET', positions, key) .. ' ' .. key
+    local own = name .. ' ' .. position .. ' ' .. key
     till = now + 300150 + 150 * call('ZLEXCOUNT', later, '[' .. name .. ' ', '(' .. own)
   elseif held and held ~= token .. ' ' .. key then
     till = now + math.max(call('PTTL', marker(name)), 0) + 1
   end
   if not till or call('EXISTS', claim .. key) == 1 then return nil end
-  if not early then
-    call('ZADD', waiting, 'NX', now, key)
-    exists[waiting] = true
-  end
+  if not early then parked[#parked + 1], parked[#parked + 2] = now, key end
   return q.score(till, score)
 end

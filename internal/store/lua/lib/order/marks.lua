@@ -24,7 +24,8 @@ end
 function q.free(key, token)
   local name = touch(key)
   freed[key] = true
-  if holder(name) == token .. ' ' .. key then
+  local held = holder(name)
+  if held and held == token .. ' ' .. key then
     call('DEL', marker(name))
     holders[name] = false
   end

@@ -6,21 +6,31 @@
 --   put(key, position)        the notice joins with a position of another place
 --   position(key)             returns a notice's position, or nil
 --   start(key)                the notice is claimed, and not parked any more
---   started()                 writes that for all
-local left, joined, changed, starts = {}, {}, {}, {}
+--   started()                 writes that for all, and the notices that gate has parked
+local left, joined, changed, starts, parked = {}, {}, {}, {}, {}
+-- The entries to remove from the successors, the keys of their positions, and by sequence whether one of them is its.
+local members, keys, stale = {}, {}, {}
+
+local function clear()
+  if #members == 0 then return end
+  call('ZREM', later, unpack(members))
+  call('HDEL', positions, unpack(keys))
+  members, keys, stale = {}, {}, {}
+end
 
 -- Removes a notice. The successor of a head becomes the head, which needs no entry among the successors.
 local function remove(key, position)
   local name = names[key]
   if head(name) == key then
+    if stale[name] then clear() end
     local member = any(later) and call('ZRANGEBYLEX', later, '[' .. name .. ' ', '(' .. name .. '!', 'LIMIT', 0, 1)[1]
     heads[name], changed[name] = member and sub(member, #name + 2) or false, true
     if not member then return end
     key, position = head(name), sub(heads[name], 1, 27)
   end
   if position then
-    call('ZREM', later, name .. ' ' .. position .. ' ' .. key)
-    call('HDEL', positions, key)
+    local n = #members + 1
+    members[n], keys[n], stale[name] = name .. ' ' .. position .. ' ' .. key, key, true
   end
 end
 
@@ -32,7 +42,7 @@ local function write()
     heads[names[new]], joined = position .. ' ' .. new, {}
     return
   end
-  local all, behind, places, members, fields, sets, dels = {}, {}, {}, {}, {}, {}, {}
+  local all, behind, places, added, fields, sets, dels = {}, {}, {}, {}, {}, {}, {}
   for key in pairs(joined) do left[key] = true end
   for key in pairs(left) do all[#all + 1] = key end
   load(all)
@@ -44,6 +54,7 @@ local function write()
   end
   if any(waiting) then call('ZREM', waiting, unpack(all)) end
   for i = 1, #all do remove(all[i], places[all[i]]) end
+  clear()
   for key, at in pairs(joined) do
     local name, entry = names[key], at .. ' ' .. key
     local old = heads[name]
@@ -53,8 +64,8 @@ local function write()
       entry = old
     end
     if entry then
-      local n = #members
-      members[n + 1], members[n + 2] = 0, name .. ' ' .. entry
+      local n = #added
+      added[n + 1], added[n + 2] = 0, name .. ' ' .. entry
       fields[n + 1], fields[n + 2] = sub(entry, 29), sub(entry, 1, 27)
     end
   end
@@ -62,8 +73,8 @@ local function write()
     local n = #sets
     if heads[name] then sets[n + 1], sets[n + 2] = name, heads[name] else dels[#dels + 1] = name end
   end
-  if #members > 0 then
-    call('ZADD', later, unpack(members))
+  if #added > 0 then
+    call('ZADD', later, unpack(added))
     call('HSET', positions, unpack(fields))
     exists[later] = true
   end
@@ -107,5 +118,9 @@ function q.start(key) starts[#starts + 1] = key end
 
 function q.started()
   if #starts > 0 and any(waiting) then call('ZREM', waiting, unpack(starts)) end
-  starts = {}
+  if #parked > 0 then
+    call('ZADD', waiting, 'NX', unpack(parked))
+    exists[waiting] = true
+  end
+  starts, parked = {}, {}
 end
