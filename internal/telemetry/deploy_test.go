@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"regexp"
@@ -58,6 +59,7 @@ type rules struct {
 		Name  string `yaml:"name"`
 		Rules []struct {
 			Alert       string            `yaml:"alert"`
+			Record      string            `yaml:"record"`
 			Expr        string            `yaml:"expr"`
 			For         string            `yaml:"for"`
 			Labels      map[string]string `yaml:"labels"`
@@ -66,9 +68,7 @@ type rules struct {
 	} `yaml:"groups"`
 }
 
-const (
-	alerts = "../../deploy/prometheus/alerts.yaml"
-)
+const prometheusFolder = "../../deploy/prometheus/"
 
 // opens reports whether a link is a page's path in a checkout or, after scripts/set-module-path.sh, its address.
 func opens(link, page string) bool {
@@ -79,10 +79,10 @@ func opens(link, page string) bool {
 // aggregation matches the labels of an aggregation or of the matching of two vectors.
 var aggregation = regexp.MustCompile(`\b(?:by|on) \(([^)]*)\)`)
 
-// firing returns the alerts that promtool's unit tests expect to fire.
-func firing(t *testing.T) map[string]bool {
+// firing returns the alerts that promtool's unit tests in a file expect to fire.
+func firing(t *testing.T, file string) map[string]bool {
 	t.Helper()
-	b, err := os.ReadFile("../../deploy/prometheus/alerts_test.yaml")
+	b, err := os.ReadFile(prometheusFolder + file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,44 +107,50 @@ func firing(t *testing.T) map[string]bool {
 }
 
 func TestAlertsNameMetricsAndRunbook(t *testing.T) {
-	b, err := os.ReadFile(alerts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var r rules
-	d := yaml.NewDecoder(strings.NewReader(string(b)))
-	d.KnownFields(true)
-	if err := d.Decode(&r); err != nil {
-		t.Fatal(err)
-	}
 	page, err := os.ReadFile("../../docs/runbook.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	known, fires := families(t), firing(t)
-	for _, g := range r.Groups {
-		for _, a := range g.Rules {
-			for n := range used(a.Expr, known) {
-				if !known[n] {
-					t.Errorf("%s names %s, which is not a metric", a.Alert, n)
+	known := families(t)
+	for _, file := range []string{"alerts", "slo"} {
+		b, err := os.ReadFile(prometheusFolder + file + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r rules
+		d := yaml.NewDecoder(strings.NewReader(string(b)))
+		d.KnownFields(true)
+		if err := d.Decode(&r); err != nil {
+			t.Fatal(err)
+		}
+		fires := firing(t, file+"_test.yaml")
+		for _, g := range r.Groups {
+			for _, a := range g.Rules {
+				for n := range used(a.Expr, known) {
+					if !known[n] && !strings.Contains(a.Expr, ":"+n+":") {
+						t.Errorf("%s names %s, which is not a metric", cmp.Or(a.Alert, a.Record), n)
+					}
 				}
-			}
-			if s := a.Labels["severity"]; s != "page" && s != "ticket" {
-				t.Errorf("%s: severity %q", a.Alert, s)
-			}
-			if !opens(a.Annotations["runbook_url"], "docs/runbook.md#"+strings.ToLower(a.Alert)) || a.Annotations["summary"] == "" {
-				t.Errorf("%s: %v", a.Alert, a.Annotations)
-			}
-			if !strings.Contains(string(page), "\n### "+a.Alert+"\n") {
-				t.Errorf("docs/runbook.md has no heading ### %s", a.Alert)
-			}
-			for _, by := range aggregation.FindAllStringSubmatch(a.Expr, -1) {
-				if !strings.HasPrefix(by[1]+",", "job, namespace,") {
-					t.Errorf("%s is aggregated by %s, without job and namespace", a.Alert, by[1])
+				for _, by := range aggregation.FindAllStringSubmatch(a.Expr, -1) {
+					if !strings.HasPrefix(by[1]+",", "job, namespace,") {
+						t.Errorf("%s is aggregated by %s, without job and namespace", cmp.Or(a.Alert, a.Record), by[1])
+					}
 				}
-			}
-			if !fires[a.Alert] {
-				t.Errorf("no test in deploy/prometheus/alerts_test.yaml expects %s to fire", a.Alert)
+				if a.Record != "" {
+					continue
+				}
+				if s := a.Labels["severity"]; s != "page" && s != "ticket" {
+					t.Errorf("%s: severity %q", a.Alert, s)
+				}
+				if !opens(a.Annotations["runbook_url"], "docs/runbook.md#"+strings.ToLower(a.Alert)) || a.Annotations["summary"] == "" {
+					t.Errorf("%s: %v", a.Alert, a.Annotations)
+				}
+				if !strings.Contains(string(page), "\n### "+a.Alert+"\n") {
+					t.Errorf("docs/runbook.md has no heading ### %s", a.Alert)
+				}
+				if !fires[a.Alert] {
+					t.Errorf("no test in deploy/prometheus/%s_test.yaml expects %s to fire", file, a.Alert)
+				}
 			}
 		}
 	}

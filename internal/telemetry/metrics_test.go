@@ -151,7 +151,7 @@ func TestPageOfIdleRouteIsShort(t *testing.T) {
 			perRoute++
 		}
 	}
-	if perRoute > 8 || len(own) > 133 {
+	if perRoute > 8 || len(own) > 137 {
 		t.Errorf("%d series, %d of a route without its lateness:\n%s", len(own), perRoute, strings.Join(own, "\n"))
 	}
 	m.Attempt("orders", notice.OutcomeDelivered, "")

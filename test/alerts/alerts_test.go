@@ -9,7 +9,10 @@ import (
 	"testing"
 )
 
-const rules = "../../deploy/prometheus/alerts.yaml"
+const (
+	rules     = "../../deploy/prometheus/alerts.yaml"
+	objective = "../../deploy/prometheus/slo.yaml"
+)
 
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
@@ -19,7 +22,7 @@ func promtool(t *testing.T, args ...string) {
 	}
 }
 
-func TestRulesAreWellFormed(t *testing.T) { promtool(t, "check", "rules", "--lint-fatal", rules) }
+func TestRulesAreWellFormed(t *testing.T) { promtool(t, "check", "rules", "--lint-fatal", rules, objective) }
 
 // deploy/compose.yaml runs Prometheus with this configuration.
 func TestConfigurationIsWellFormed(t *testing.T) {
@@ -27,7 +30,7 @@ func TestConfigurationIsWellFormed(t *testing.T) {
 }
 
 func TestUnitTestsOfRules(t *testing.T) {
-	promtool(t, "test", "rules", "../../deploy/prometheus/alerts_test.yaml")
+	promtool(t, "test", "rules", "../../deploy/prometheus/alerts_test.yaml", "../../deploy/prometheus/slo_test.yaml")
 }
 
 // Real instances provoke the alerts. Their pages are scraped once for each simulated minute,
