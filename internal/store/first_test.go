@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,7 +82,7 @@ func TestSweepLooksForFirstAttempts(t *testing.T) {
 		case i == at:
 			score = now + float64(i)
 		case i > at:
-			score = now + at + 500.5/1024 // a cursor of scores would stay here
+			score = now + at + 500.5/1024 // equal scores, more than a sweep reads
 		}
 		srv.Client().ZAdd(t.Context(), s.space.Shadow(partition), redis.Z{Score: score, Member: fmt.Sprintf("app1:a:b:%d", i)})
 	}
@@ -94,13 +95,51 @@ func TestSweepLooksForFirstAttempts(t *testing.T) {
 		if err != nil || len(c.Won) != 2 || !c.More {
 			t.Fatalf("%+v, %v", c, err)
 		}
-		if k := c.Won[0].Key; k == "app1:a:b:last" || k == fmt.Sprint("app1:a:b:", at) {
-			firsts = append(firsts, k)
+		for _, w := range c.Won {
+			if w.Key == "app1:a:b:last" || w.Key == fmt.Sprint("app1:a:b:", at) {
+				firsts = append(firsts, w.Key)
+			}
 		}
 		from = c.Next
 	}
 	if want := []string{fmt.Sprint("app1:a:b:", at), "app1:a:b:last"}; !slices.Equal(firsts, want) {
 		t.Errorf("found %v, want %v", firsts, want)
+	}
+}
+
+// First attempts that are due in the same ms as thousands of retries are found by the next sweeps, even if most entries lie before them.
+func TestSweepFindsFirstAttemptsInACrowd(t *testing.T) {
+	t.Parallel()
+	s, srv := open(t)
+	now := float64(time.Now().Add(-time.Minute).UnixMilli())
+	var crowd []redis.Z
+	for i := range 5000 {
+		crowd = append(crowd, redis.Z{Score: now + float64(i%10) + 0.5 + 0.5/256, Member: fmt.Sprintf("app1:a:b:retry%d", i)})
+	}
+
+	for i := range 9 {
+		crowd = append(crowd, redis.Z{Score: now + float64(i), Member: fmt.Sprintf("app1:a:b:first%d", i)},
+			redis.Z{Score: now + 9, Member: fmt.Sprintf("app1:a:b:same%d", i)})
+	}
+
+	srv.Client().ZAdd(t.Context(), s.space.Shadow(partition), crowd...)
+	from, claimed, sweeps := "", 0, 0
+	for ; claimed < 18 && sweeps < 20; sweeps++ {
+		c, err := s.Sweep(t.Context(), partition, Lease{fmt.Sprint("t", sweeps), lease}, SweepOptions{Limit: 8, From: from})
+		if err != nil || len(c.Won) != 8 || !c.More {
+			t.Fatalf("%+v, %v", c, err)
+		}
+
+		for _, w := range c.Won {
+			if !strings.HasPrefix(w.Key, "app1:a:b:retry") {
+				claimed++
+			}
+		}
+		from = c.Next
+	}
+
+	if claimed != 18 || sweeps > 6 {
+		t.Errorf("%d of 18 first attempts were claimed in %d sweeps", claimed, sweeps)
 	}
 }
 

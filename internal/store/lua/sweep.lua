@@ -1,13 +1,13 @@
 -- Claims overdue notices.
 -- KEYS  as in win.lua
 -- ARGV  1 to 4 as in win.lua
---       5 grace ms  6 maximum number of notices  7 "o": oldest first, "n": newest of the overdue first  8 rank of the next entry to look
---         for first attempts
+--       5 grace ms  6 maximum number of notices  7 "o": oldest first, "n": newest of the overdue first  8 where to look for first
+--         attempts: a lower bound of scores as in ZRANGEBYSCORE, "0" at first
 -- Reply as in win.lua; left is 1 if the maximum number or size was reached, else 0. If there are more notices and some are known to be no
---       first attempts, first attempts among the newest 32 entries ("n"), or the 128 from ARGV[8] on ("o"), take their places, and left
---       is the ARGV[8] of the next sweep.
+--       first attempts, first attempts among the newest 32 entries ("n"), or the next ones from ARGV[8] on ("o"), take their places, and
+--       left is the ARGV[8] of the next sweep.
 -- PARTS score record leases repeated order order/marks order/places order/gate held clock win try
--- Bound ARGV[6] notices, 128 entries. Within the grace it reads four times as many entries as notices.
+-- Bound ARGV[6] notices, 128 entries in 32 commands. Within the grace it reads four times as many entries as notices.
 local names, scores, want = {}, {}, tonumber(ARGV[6])
 local ripe = format('%.0f', now - tonumber(ARGV[5])) .. '.99'
 local due
@@ -27,21 +27,30 @@ for i = 1, full and count or 0, math.ceil((count + 1) / 8) do -- a sample
   others = others or repeated(tonumber(scores[i]), q)
 end
 if others then
-  local at, size, has, kept, found, n = tonumber(ARGV[8]), 128, {}, {}, {}, 0
-  left = '0'
-  if not oldest then
-    at, size, left = math.max(call('ZCOUNT', KEYS[1], '-inf', ripe) - 32, 0), 32, ARGV[8]
-  end
-  local page = call('ZRANGE', KEYS[1], at, at + size - 1, 'WITHSCORES')
-  for i = 1, #page, 2 do
-    local score = tonumber(page[i + 1])
-    if score > tonumber(ripe) then break end
-    if n < want and (timed(score) or score % 1 == untimed) and not repeated(score, q) then
-      n = n + 1
-      kept[n], found[n], has[page[i]] = page[i], page[i + 1], true
+  local has, kept, found, n, from = {}, {}, {}, 0, ARGV[8]
+  local function choose(page)
+    for i = 1, #page, 2 do
+      local score = tonumber(page[i + 1])
+      if n < want and not has[page[i]] and (timed(score) or score % 1 == untimed) and not repeated(score, q) then
+        n = n + 1
+        kept[n], found[n], has[page[i]] = page[i], page[i + 1], true
+      end
     end
-    -- What is claimed leaves its rank, so the next page begins some entries earlier.
-    if i == 255 then left = format('%d', at + 128 - math.min(want, 64)) end
+  end
+  left = ARGV[8]
+  if not oldest then
+    local due = call('ZCOUNT', KEYS[1], '-inf', ripe)
+    choose(call('ZRANGE', KEYS[1], math.max(due - 32, 0), due - 1, 'WITHSCORES'))
+  end
+  for i = 1, oldest and 32 or 0 do
+    local page = call('ZRANGEBYSCORE', KEYS[1], from, ripe, 'WITHSCORES', 'LIMIT', 0, 4)
+    choose(page)
+    if n == want then break end
+    -- A score tells whether an attempt is the first. So of equal scores that are not, one is read.
+    local stays = from == page[8]
+    from = #page < 8 and '0' or has[page[7]] and page[8] or '(' .. page[8]
+    left = from
+    if from == '0' or stays then break end
   end
   for i = 1, count do
     if n < want and not has[names[i]] then
