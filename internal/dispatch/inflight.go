@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"sync"
+
 	"notifier/internal/notice"
 	"notifier/internal/store"
 )
@@ -19,9 +21,11 @@ type holding struct {
 	next  *job // a later claim of the same notice, with its slot
 }
 
-// inFlight holds the notices of one route from their claim to the reply to their settle. The
-// queue's mutex guards it.
+// inFlight decides whether a claimed notice needs an attempt, or has one that runs in this process. It holds the notices
+// of one route from the reply to their claim to the reply to their settle. A reply is recorded before its slots are
+// freed. inFlight has its own lock, under which no other lock is taken.
 type inFlight struct {
+	mu   sync.Mutex
 	held map[identity]holding
 	// finding is the number of running calls that may return claims of earlier calls.
 	finding int
@@ -30,12 +34,18 @@ type inFlight struct {
 	settledSince map[identity]*store.Claim
 }
 
-func newInFlight() inFlight { return inFlight{held: map[identity]holding{}} }
+func newInFlight() *inFlight { return &inFlight{held: map[identity]holding{}} }
 
 // beginFinds records the start of such a call, and endFinds its end, after add has received its claims.
-func (h *inFlight) beginFinds() { h.finding++ }
+func (h *inFlight) beginFinds() {
+	h.mu.Lock()
+	h.finding++
+	h.mu.Unlock()
+}
 
 func (h *inFlight) endFinds() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.finding--; h.finding == 0 {
 		h.settledSince = nil
 	}
@@ -44,6 +54,8 @@ func (h *inFlight) endFinds() {
 // add records claimed notices as in flight: their attempts run in this process. had are the indexes of claims for
 // which no attempt may start, and idle is the number of slots that the claims do not need.
 func (h *inFlight) add(won []store.Claim, j job) (had []int, idle int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for i := range won {
 		id := identify(&won[i])
 		// The claim has already been settled.
@@ -76,6 +88,7 @@ func (h *inFlight) add(won []store.Claim, j job) (had []int, idle int) {
 
 		had = append(had, i)
 	}
+
 	return had, idle
 }
 
@@ -83,6 +96,8 @@ func (h *inFlight) add(won []store.Claim, j job) (had []int, idle int) {
 // any, which is in flight from now on.
 func (h *inFlight) settled(c *store.Claim) (next *job) {
 	id := identify(c)
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.finding > 0 {
 		if h.settledSince == nil {
 			h.settledSince = map[identity]*store.Claim{}

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -203,6 +204,55 @@ func TestRecoveryDoesNotStartASettledNotice(t *testing.T) {
 		if w.count() != 1 {
 			t.Errorf("it was handled %d times; calls %v", w.count(), s.calls)
 		}
+		quiet(t, d)
+		drain(t, d)
+	})
+}
+
+// hinted is a fakeStore that calls a function at the start of each claim of hinted keys.
+type hinted struct {
+	*fakeStore
+	begins func()
+}
+
+func (h *hinted) ClaimKeys(ctx context.Context, p keys.Partition, lease store.Lease, ks []string) (store.Claimed, error) {
+	h.begins()
+	return h.fakeStore.ClaimKeys(ctx, p, lease, ks)
+}
+
+// A sweep with both slots claims one notice. The slot that it does not need is freed for a hint once the claim is recorded:
+// a call with freed slots may return the same notice.
+func TestReplyIsInFlightBeforeItsSlotsAreFreed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := newFakeStore(), taking(time.Second)
+		s.put("a", 0, 1)
+		s.slow = make(chan struct{})
+		r := testRoute("a", 2)
+		h := &hinted{fakeStore: s}
+		d := New(options(h, w, 10, r))
+		calls := 0
+		h.begins = func() {
+			calls++
+			f := d.queues["a"].inFlight
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if len(f.held) != 1 {
+				t.Errorf("%d notices in flight, want 1", len(f.held))
+			}
+		}
+		d.SetPaused(none)
+		synctest.Wait()
+		d.Hint(r, "a:m:t:77")
+		synctest.Wait()
+		if calls != 0 {
+			t.Error("the hint was claimed without a slot")
+		}
+		s.do(func() { close(s.slow); s.slow = nil })
+		synctest.Wait()
+		if calls != 1 {
+			t.Errorf("%d claims of hints, want 1", calls)
+		}
+		after(time.Minute)
 		quiet(t, d)
 		drain(t, d)
 	})

@@ -29,7 +29,7 @@ type routeQueue struct {
 	soon      bool // claimSoon's goroutine has not begun
 	backlog   backlog
 	takeovers []takeover
-	inFlight  inFlight
+	inFlight  *inFlight // has its own lock
 	ahead     ahead
 	waiting   waiting
 	postponed postponed

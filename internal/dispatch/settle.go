@@ -171,7 +171,9 @@ func (q *routeQueue) settleInFlight(list []finished, done []store.Settled) ([]fi
 	var again []finished
 	var begin []job
 	q.mu.Lock()
-	closed, kept := q.closed, 0
+	closed := q.closed
+	q.mu.Unlock()
+	kept := 0
 	for i := range list {
 		// This process has claimed the notice again during the attempt.
 		if next := q.inFlight.settled(&list[i].Claim); next != nil {
@@ -191,7 +193,6 @@ func (q *routeQueue) settleInFlight(list []finished, done []store.Settled) ([]fi
 		kept++
 	}
 
-	q.mu.Unlock()
 	for _, j := range begin {
 		if j.claim != nil {
 			q.work(j, closed)
