@@ -107,7 +107,7 @@ func (q *routeQueue) unreported(j job, begin time.Time) notice.Result {
 // call runs the handler.
 func (q *routeQueue) call(ctx context.Context, j job, e *finished) {
 	e.waits = q.waits(j, e.at)
-	ctx, end := q.d.leased(ctx, q.r, j.claim.Token())
+	ctx, end := q.inFlight.leased(ctx, q.r, j.claim.Token())
 	defer end()
 	ctx, e.span = q.trace(ctx, j.claim.Notice)
 	from := time.Now()

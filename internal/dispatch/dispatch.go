@@ -202,7 +202,6 @@ type Dispatcher struct {
 	grace  atomic.Int64
 
 	shortages       *shortages
-	leases          leases
 	claims, settles pace.Loops // failed calls, of all routes and shards
 
 	jobs chan job // to goroutines that wait for an attempt: see start
@@ -223,7 +222,7 @@ func New(o Options) *Dispatcher {
 	o.setDefaults()
 	d := &Dispatcher{o: o, log: attemptLog{o.Observer, o.LogAttempts, o.Logger}, queues: map[string]*routeQueue{}}
 	d.jobs, d.shortages = make(chan job), newShortages(o.Logger)
-	d.leases.held, d.total.free = map[*lease]struct{}{}, o.Total
+	d.total.free = o.Total
 	d.grace.Store(int64(o.Grace))
 	d.work, d.cancel = context.WithCancelCause(context.Background())
 	for _, r := range o.Routes {

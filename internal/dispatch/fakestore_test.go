@@ -480,8 +480,9 @@ func quiet(t *testing.T, d *Dispatcher) {
 		if q.ahead.handling != 0 || q.ahead.ready.n != 0 {
 			t.Errorf("%s: %+v", prefix, q.ahead)
 		}
-		if slots != newSlots(q.r.Slots()) || len(q.inFlight.held)+q.inFlight.finding+len(q.inFlight.settledSince) != 0 || q.share.held != 0 {
-			t.Errorf("%s: slots %+v, in flight %d, held %d", prefix, q.slots, len(q.inFlight.held), q.share.held)
+		f := q.inFlight
+		if slots != newSlots(q.r.Slots()) || len(f.held)+f.finding+len(f.settledSince)+len(f.leases) != 0 || q.share.held != 0 {
+			t.Errorf("%s: slots %+v, in flight %d, held %d", prefix, q.slots, len(f.held), q.share.held)
 		}
 		for name, h := range q.waiting.hosts {
 			if !q.closed && h.coming.all()+h.claiming.all() != 0 {

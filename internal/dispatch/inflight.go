@@ -23,10 +23,13 @@ type holding struct {
 
 // inFlight decides whether a claimed notice needs an attempt, or has one that runs in this process. It holds the notices
 // of one route from the reply to their claim to the reply to their settle. A reply is recorded before its slots are
-// freed. inFlight has its own lock, under which no other lock is taken.
+// freed. inFlight has its own lock, under which no other lock of this package is taken.
 type inFlight struct {
-	mu   sync.Mutex
-	held map[identity]holding
+	fleet Fleet
+
+	mu     sync.Mutex
+	held   map[identity]holding
+	leases map[*lease]struct{} // of running handlers of workers
 	// finding is the number of running calls that may return claims of earlier calls.
 	finding int
 	// settledSince holds the claims that were settled during these calls. Such a call may still
@@ -34,7 +37,9 @@ type inFlight struct {
 	settledSince map[identity]*store.Claim
 }
 
-func newInFlight() *inFlight { return &inFlight{held: map[identity]holding{}} }
+func newInFlight(f Fleet) *inFlight {
+	return &inFlight{fleet: f, held: map[identity]holding{}, leases: map[*lease]struct{}{}}
+}
 
 // beginFinds records the start of such a call, and endFinds its end, after add has received its claims.
 func (h *inFlight) beginFinds() {

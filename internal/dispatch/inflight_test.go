@@ -158,7 +158,7 @@ func TestLostClaimOfHintsIsRetried(t *testing.T) {
 // A later claim of an in-flight notice waits for the settle. A repeated claim and a third one need
 // no slot, since the second one has it.
 func TestInFlightKeepsOneLaterClaim(t *testing.T) {
-	h, n := newInFlight(), &notice.Notice{Key: "a:b:c:d", Made: 1}
+	h, n := newInFlight(alone("a")), &notice.Notice{Key: "a:b:c:d", Made: 1}
 	claims := make([]store.Claim, 3)
 	for i := range claims {
 		claims[i] = store.Reported(store.Found{Notice: &notice.Notice{Key: n.Key, Made: 1, AttemptsMade: i}})

@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"notifier/internal/route"
 )
@@ -12,12 +11,7 @@ import (
 // they have declared this instance dead.
 var ErrLeaseLost = errors.New("the lease is lost: other instances have declared this one dead")
 
-// leases are the claims of running handlers of workers. Callbacks run on: their receivers have got them already.
-type leases struct {
-	mu   sync.Mutex
-	held map[*lease]struct{}
-}
-
+// lease is the claim of a running handler of a worker. Callbacks have none and run on: their receivers have got them already.
 type lease struct {
 	token string
 	lose  context.CancelCauseFunc
@@ -25,34 +19,40 @@ type lease struct {
 
 // leased returns the context of a handler. It ends with ErrLeaseLost when the claim with that token is lost. The caller
 // calls end after the handler.
-func (d *Dispatcher) leased(ctx context.Context, r *route.Route, token string) (_ context.Context, end func()) {
+func (h *inFlight) leased(ctx context.Context, r *route.Route, token string) (_ context.Context, end func()) {
 	if r.Target.Kind != route.KindWorker {
 		return ctx, func() {}
 	}
 
 	ctx, lose := context.WithCancelCause(ctx)
 	l := &lease{token, lose}
-	d.leases.mu.Lock()
-	d.leases.held[l] = struct{}{}
-	d.leases.mu.Unlock()
-	if d.o.Fleet.Lost(token) { // since the attempt began, before it was in the list
+	h.mu.Lock()
+	h.leases[l] = struct{}{}
+	h.mu.Unlock()
+	if h.fleet.Lost(token) { // since the attempt began, before it was in the list
 		lose(ErrLeaseLost)
 	}
 
 	return ctx, func() {
-		d.leases.mu.Lock()
-		delete(d.leases.held, l)
-		d.leases.mu.Unlock()
+		h.mu.Lock()
+		delete(h.leases, l)
+		h.mu.Unlock()
 		lose(nil)
 	}
 }
 
 // CheckLeases ends the contexts of the handlers whose claims are lost. It must be called after the fleet's id changed.
 func (d *Dispatcher) CheckLeases() {
-	d.leases.mu.Lock()
-	defer d.leases.mu.Unlock()
-	for l := range d.leases.held {
-		if d.o.Fleet.Lost(l.token) {
+	for _, q := range d.queues {
+		q.inFlight.checkLeases()
+	}
+}
+
+func (h *inFlight) checkLeases() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for l := range h.leases {
+		if h.fleet.Lost(l.token) {
 			l.lose(ErrLeaseLost)
 		}
 	}

@@ -40,7 +40,7 @@ type routeQueue struct {
 
 func newRouteQueue(d *Dispatcher, r *route.Route) *routeQueue {
 	q := &routeQueue{d: d, r: r, handler: d.o.Handler, stop: make(chan struct{}),
-		slots: newSlots(r.Slots()), backlog: newBacklog(d.o.Shards.Places()), inFlight: newInFlight(), waiting: newWaiting()}
+		slots: newSlots(r.Slots()), backlog: newBacklog(d.o.Shards.Places()), inFlight: newInFlight(d.o.Fleet), waiting: newWaiting()}
 	q.hosts, _ = q.handler.(Hosts)
 	q.share.queue, q.share.weight = q, max(r.Weight, 1)
 	q.parts = d.o.Shards.Places()
