@@ -21,9 +21,7 @@ func (q *routeQueue) awaits(j job, now time.Time) time.Duration {
 	}
 
 	pushed := c.Attempts[len(c.Attempts)-1].At
-	q.mu.Lock()
-	failed := q.shards.at(c.Shard).failedFor
-	q.mu.Unlock()
+	_, failed := q.shards.at(c.Shard).delays.last()
 	ahead := j.now.Sub(j.at) // offset between Redis's clock and this process's
 	most := max(q.r.Timeout, reportGrace)
 	// From the end of the outage on, the consumer gets as much time as the outage has taken from its wait, but at least

@@ -247,7 +247,7 @@ func (q *routeQueue) report(c call, claimed *store.Claimed, at time.Time) {
 // failed records a call without a reply, and returns the health of its shard. The caller holds mu.
 func (q *routeQueue) failed(c call, err error) *health {
 	l := q.shards.at(c.shard)
-	l.failedFor.begin(c.sent)
+	l.delays.claimFailed(c.sent)
 	q.backlog.ask(c.shard, wantDue)
 	if c.over.holder != "" && c.rounds == 0 {
 		q.remember(c.over)
@@ -274,7 +274,7 @@ func (q *routeQueue) failed(c call, err error) *health {
 func (q *routeQueue) answered(c call, claimed store.Claimed) {
 	l := q.shards.at(c.shard)
 	l.health.claimed()
-	l.failedFor.end(time.Now())
+	l.delays.claimed(time.Now())
 	if c.sorts() {
 		if !q.hints.putFirst(claimed.Left, c.trigger) || claimed.More {
 			q.backlog.ask(c.shard, wantDue)

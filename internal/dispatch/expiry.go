@@ -50,19 +50,13 @@ func (q *routeQueue) expireAll(l *shardQueue) time.Duration {
 		c, err := q.d.o.Store.Sweep(ctx, q.partition(l.shard), store.Lease{Token: q.d.token(), For: q.r.Lease()},
 			store.SweepOptions{Expired: true, Limit: maxBatch})
 		cancel()
-		q.mu.Lock()
 		if err != nil {
-			l.failedFor.begin(sent)
-		} else {
-			l.failedFor.end(time.Now())
-		}
-
-		q.mu.Unlock()
-		if err != nil {
+			l.delays.claimFailed(sent)
 			l.health.claims.Report(err, zap.String("route", q.r.Name), zap.Int("shard", l.shard))
 			return expiryPause
 		}
 
+		l.delays.claimed(time.Now())
 		q.d.o.Observer.Claim(notice.SourceSweep, notice.ClaimWon, len(c.Won))
 		q.settleExpired(l, &c)
 		q.mu.Lock()

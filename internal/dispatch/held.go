@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"sync"
 	"time"
 
 	"notifier/internal/notice"
@@ -32,16 +33,51 @@ func (s *span) end(now time.Time) {
 	}
 }
 
+// delays are the last pause of a partition, and the last span in which its claims failed. They have their own lock, under
+// which no other lock is taken.
+type delays struct {
+	mu             sync.Mutex
+	paused, failed span
+}
+
+// setPaused records whether the partition is paused since a time, which is zero if the process began later.
+func (d *delays) setPaused(paused bool, since time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if paused {
+		d.paused.begin(since)
+	} else {
+		d.paused.end(since)
+	}
+}
+
+// claimFailed records a failed claim call that was sent at a time, and claimed one with a reply.
+func (d *delays) claimFailed(sent time.Time) {
+	d.mu.Lock()
+	d.failed.begin(sent)
+	d.mu.Unlock()
+}
+
+func (d *delays) claimed(now time.Time) {
+	d.mu.Lock()
+	d.failed.end(now)
+	d.mu.Unlock()
+}
+
+// last returns the spans.
+func (d *delays) last() (paused, failed span) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.paused, d.failed
+}
+
 // waits returns how long each cause, such as a pause, has delayed the claimed notice of j from its due time until now.
 // now is a time of Redis's clock. Time without a known cause counts as HeldNone.
 func (q *routeQueue) waits(j job, now time.Time) notice.Waits {
 	c := j.claim
 	w := c.Waits.Since(c.Due)                       // earlier causes
 	w.Add(c.Held, notice.Earlier(c.Attention, now)) // the last postponement
-	q.mu.Lock()
-	l := q.shards.at(c.Shard)
-	paused, failed := l.pausedFor, l.failedFor
-	q.mu.Unlock()
+	paused, failed := q.shards.at(c.Shard).delays.last()
 	// Offset between Redis's clock and this process's.
 	ahead := j.now.Sub(j.at)
 	paused.add(&w, notice.HeldPaused, ahead, now)

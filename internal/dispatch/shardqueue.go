@@ -14,6 +14,7 @@ type shardQueue struct {
 	shard      int
 	settles    *pace.Batcher[finished]
 	health     *health // has its own lock
+	delays     delays  // have their own lock
 	unanswered unanswered
 	stuck      int  // claim calls whose reply is late: see lend
 	paused     bool // also before the first SetPaused
@@ -21,8 +22,6 @@ type shardQueue struct {
 	woke       bool // the last settle has made a notice due that waited for another one of its sequence
 	expiring   bool // expired notices are being settled: see Expire
 	open       bool // claims may be made: see openShards
-	// pausedFor and failedFor are the last pause and the last span of failed claims.
-	pausedFor, failedFor span
 }
 
 // shardQueues are the queues of all shards, by shard number. Shards can be added at any time.
@@ -50,14 +49,11 @@ func newShardQueue(q *routeQueue, shard int) *shardQueue {
 // setPaused records whether the partition is paused. The time before the first call does not count
 // as a pause, and a pause at the first call had begun earlier.
 func (l *shardQueue) setPaused(paused bool, now time.Time) {
-	switch {
-	case !paused:
-		l.pausedFor.end(now)
-	case l.known:
-		l.pausedFor.begin(now)
-	default:
-		l.pausedFor.begin(time.Time{})
+	if paused && !l.known {
+		now = time.Time{}
 	}
+
+	l.delays.setPaused(paused, now)
 	l.paused, l.known = paused, true
 }
 
