@@ -34,14 +34,14 @@ type routeQueue struct {
 	waiting   waiting
 	postponed postponed
 	closed    bool
-	avoids    time.Time            // until then nothing is claimed, see avoid
-	lacked    map[string]time.Time // when a service key was missing, by its name
+	keys      *serviceKeys // has its own lock
 }
 
 func newRouteQueue(d *Dispatcher, r *route.Route) *routeQueue {
 	q := &routeQueue{d: d, r: r, handler: d.o.Handler, stop: make(chan struct{}),
 		slots: newSlots(r.Slots()), backlog: newBacklog(d.o.Shards.Places()), inFlight: newInFlight(d.o.Fleet), waiting: newWaiting()}
 	q.hosts, _ = q.handler.(Hosts)
+	q.keys = &serviceKeys{logger: d.o.Logger, route: r.Name, queue: q}
 	q.share.queue, q.share.weight = q, max(r.Weight, 1)
 	q.parts = d.o.Shards.Places()
 	q.grow(d.o.Shards.Places())
@@ -211,7 +211,7 @@ func (q *routeQueue) freeSlots(f freed) {
 // claimMore starts claim calls as long as slots are free and notices wait to be claimed. Some slots are reserved for
 // hints, so that a backlog does not delay notices that are due now. The caller holds mu.
 func (q *routeQueue) claimMore() {
-	for q.slots.room() > 0 && !q.closed && q.openShards() && !q.avoided() {
+	for q.slots.room() > 0 && !q.closed && q.openShards() && !q.keys.missing() {
 		if !q.claimSome() {
 			return
 		}

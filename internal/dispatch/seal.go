@@ -14,32 +14,8 @@ import (
 	"notifier/internal/vault"
 )
 
-const (
-	// sealedFor is the postponement of a notice that this instance cannot open.
-	sealedFor = time.Second
-	// avoidFor is how long this instance then claims nothing of the route. Other instances claim the notices after the grace.
-	avoidFor = 5 * time.Second
-)
-
-// avoid claims nothing for a while, so that instances with the missing key claim the notices.
-func (q *routeQueue) avoid(err error) {
-	q.mu.Lock()
-	now := time.Now()
-	q.lacks(err, now)
-	first := now.After(q.avoids)
-	if first {
-		q.avoids = now.Add(avoidFor)
-		time.AfterFunc(avoidFor, q.wake)
-	}
-
-	q.mu.Unlock()
-	if first {
-		q.d.o.Logger.Warn("cannot open sealed notices, leaving the route to other instances", zap.String("route", q.r.Name), zap.Error(err))
-	}
-}
-
-// avoided reports whether nothing is claimed now. The caller holds mu.
-func (q *routeQueue) avoided() bool { return !q.avoids.IsZero() && time.Now().Before(q.avoids) }
+// sealedFor is the postponement of a notice that this instance cannot open.
+const sealedFor = time.Second
 
 // handleOpened runs the handler with the notice opened, if it is sealed and the route does not keep it so.
 // sealed is then the answer, which the result does not have.
@@ -62,7 +38,7 @@ func (q *routeQueue) handleOpened(ctx context.Context, c *store.Claim) (r notice
 	case !vault.ForgottenAt(err).IsZero():
 		return notice.DeadResult(notice.ReasonForgotten, err.Error()), ""
 	case errors.Is(err, vault.ErrSealed):
-		q.avoid(err)
+		q.keys.avoid(err)
 		return notice.DeferredResult(notice.ReasonSealed, sealedFor, err.Error()), ""
 	case errors.Is(err, seal.ErrForeign), errors.Is(err, seal.ErrFormat):
 		return notice.DeadResult(notice.ReasonUnreadable, "the sealed content does not open; it is kept, and a redrive tries again"), ""
