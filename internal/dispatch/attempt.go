@@ -53,8 +53,8 @@ func promised(r *route.Route, c *store.Claim) time.Time {
 // end before the handler does, or if other instances may have reclaimed it.
 func (q *routeQueue) attempt(ctx context.Context, j job) {
 	c := j.claim
-	host := q.yields(&j)
-	q.arrived(&j)
+	host := q.gate.yields(&j)
+	q.gate.arrived(&j)
 	// The lease is not renewed later. That would cost a call every few seconds for each slow handler.
 	if !c.AwaitsReport && (time.Until(j.ends) < q.r.Timeout+settleReserve || !q.d.o.Fleet.MayStart(c.Token())) {
 		q.release(j, notice.ReasonLease, true)
@@ -82,10 +82,10 @@ func (q *routeQueue) attempt(ctx context.Context, j job) {
 		q.call(ctx, j, &e)
 	}
 
-	if q.remembers(&e) {
-		q.postpone(&e)
+	if q.gate.remembers(&e) {
+		q.gate.postpone(&e)
 	} else if !e.result.Unsent || e.result.Outcome != notice.OutcomeDeferred { // a call has ended
-		q.freedAt(e.result.Host)
+		q.gate.freedAt(e.result.Host)
 	}
 
 	e.Settlement = End(q.r, c, e.result, notice.Attempt{At: e.at, Duration: e.took, Sealed: e.answer}, e.waits)
@@ -113,7 +113,7 @@ func (q *routeQueue) call(ctx context.Context, j job, e *finished) {
 	from := time.Now()
 	e.result, e.answer = q.handleOpened(ctx, j.claim)
 	e.took = time.Since(from)
-	q.d.shortages.deferred(&e.result, e.waits.For[notice.HeldLocal.Index()])
+	q.gate.shortages.deferred(&e.result, e.waits.For[notice.HeldLocal.Index()])
 
 	if e.pushes = pushes(e.result.Push); !e.pushes {
 		q.observe(e)
@@ -134,7 +134,7 @@ const maxUnsettled = 4 * maxBatch
 // slot.
 func (q *routeQueue) release(j job, why notice.Reason, hasSlot bool) {
 	c := j.claim
-	q.arrived(&j)
+	q.gate.arrived(&j)
 	now := j.now.Add(time.Since(j.at))
 	countExpired(q.r, c, now)
 	if c.AwaitsReport { // its attempt was made, so it must stay counted

@@ -57,6 +57,16 @@ func (c *call) sorts() bool { return c.kind == kindKeys && len(c.keys) > c.n }
 // finds reports whether the call may return claims of an earlier call.
 func (c *call) finds() bool { return c.again || c.rounds > 0 }
 
+// postponed are the notices of a kindPostponed call.
+func (c *call) postponed() []store.Postponed {
+	list := make([]store.Postponed, len(c.keys))
+	for i, k := range c.keys {
+		list[i] = store.Postponed{Key: k, Score: c.waiters[k].score}
+	}
+
+	return list
+}
+
 func (q *routeQueue) partition(shard int) keys.Partition {
 	return keys.Partition{Prefix: q.r.Prefix, Shard: shard}
 }
@@ -192,7 +202,7 @@ func (q *routeQueue) record(c call, f *flight, claimed *store.Claimed, j job, er
 
 	q.hints.claimed(claimed.Won)
 	r.had, r.idle = q.inFlight.add(claimed.Won, j)
-	q.missed(r.waiters, claimed.Won, r.had)
+	q.gate.missed(r.waiters, claimed.Won, r.had)
 	if c.finds() {
 		q.inFlight.endFinds()
 	}

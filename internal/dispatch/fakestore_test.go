@@ -484,13 +484,13 @@ func quiet(t *testing.T, d *Dispatcher) {
 		if slots != newSlots(q.r.Slots()) || len(f.held)+f.finding+len(f.settledSince)+len(f.leases) != 0 || q.share.held != 0 {
 			t.Errorf("%s: slots %+v, in flight %d, held %d", prefix, q.slots, len(f.held), q.share.held)
 		}
-		for name, h := range q.waiting.hosts {
+		for name, h := range q.gate.waiting.hosts {
 			if !q.closed && h.coming.all()+h.claiming.all() != 0 {
 				t.Errorf("%s, host %s: coming %v, claiming %v", prefix, name, h.coming, h.claiming)
 			}
 		}
-		if n := int(q.waiting.n.Load()); n != len(q.waiting.hosts) {
-			t.Errorf("%s: %d hosts are counted, want %d", prefix, n, len(q.waiting.hosts))
+		if n := int(q.gate.waiting.n.Load()); n != len(q.gate.waiting.hosts) {
+			t.Errorf("%s: %d hosts are counted, want %d", prefix, n, len(q.gate.waiting.hosts))
 		}
 		for _, l := range q.shards.all() {
 			if len(l.unanswered.calls) != 0 || l.health.failing != 0 || l.stuck != 0 {

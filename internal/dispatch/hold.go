@@ -11,23 +11,12 @@ import (
 func (q *routeQueue) hold(j job) bool {
 	c := j.claim
 	now := j.now.Add(time.Since(j.at))
-	if q.d.o.Holds == nil || c.AwaitsReport || c.Raw != nil || c.Expired(now) {
-		return false
-	}
-
-	n := c.Notice
-	if c.Lapses > 0 { // interrupted attempts, which are counted later: a probe is not made again
-		counted := *n
-		counted.AttemptsMade += c.Lapses
-		n = &counted
-	}
-
-	pause, until, ok := q.d.o.Holds.Held(q.r, n, now)
+	pause, until, ok := q.gate.held(&j, now)
 	if !ok {
 		return false
 	}
 
-	q.arrived(&j)
+	q.gate.arrived(&j)
 	countExpired(q.r, c, now)
 	e := finished{result: notice.DeferredResult(notice.ReasonPaused, until.Sub(now), ""), attempt: c.NextAttempt(), at: now,
 		trigger: j.trigger, slot: true}
@@ -48,7 +37,7 @@ func (q *routeQueue) leave(j job) bool {
 		return false
 	}
 
-	q.arrived(&j)
+	q.gate.arrived(&j)
 	now := j.now.Add(time.Since(j.at))
 	countExpired(q.r, c, now)
 	e := finished{result: notice.DeferredResult(notice.ReasonLease, workersDelay, ""), attempt: c.NextAttempt(), at: now,

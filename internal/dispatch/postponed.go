@@ -23,7 +23,8 @@ type postponement struct {
 }
 
 // postponed counts the due notices that this instance has postponed, by cause and host. A notice is
-// counted until its postponement ends or this instance claims it, whatever other instances do.
+// counted until its postponement ends or this instance claims it, whatever other instances do. The
+// gate's lock guards it.
 type postponed struct{ n map[postponement]int }
 
 func postponementOf(end time.Time, held notice.Held, host string) postponement {
@@ -78,19 +79,8 @@ type Waiting struct {
 // Waiting returns the number of postponed notices of a route.
 func (d *Dispatcher) Waiting(prefix string) Waiting {
 	w := Waiting{By: map[notice.Held]int{}, Hosts: map[string]int{}}
-	q := d.queues[prefix]
-	if q == nil {
-		return w
-	}
-
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.postponed.prune(time.Now())
-	for x, n := range q.postponed.n {
-		w.By[x.held] += n
-		if x.host != "" {
-			w.Hosts[x.host] += n
-		}
+	if q := d.queues[prefix]; q != nil {
+		q.gate.count(&w)
 	}
 
 	return w
@@ -101,16 +91,4 @@ func (d *Dispatcher) Waiting(prefix string) Waiting {
 func (e *finished) waitsFor() (notice.Held, bool) {
 	held := notice.HeldBy(e.result.Reason)
 	return held, e.Ending == store.EndPostponed && held != notice.HeldNone && held != notice.HeldPaused && e.After > 0
-}
-
-// countPostponed counts the notices of settled attempts that were postponed. The caller holds mu.
-func (q *routeQueue) countPostponed(list []finished, done []store.Settled, now time.Time) {
-	if q.closed {
-		return
-	}
-	for i := range list {
-		if held, ok := list[i].waitsFor(); ok && !done[i].Stale && done[i].Refused == "" {
-			q.postponed.add(now.Add(list[i].After), held, list[i].result.Host)
-		}
-	}
 }

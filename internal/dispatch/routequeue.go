@@ -16,9 +16,12 @@ type routeQueue struct {
 	d       *Dispatcher
 	r       *route.Route
 	handler Handler
-	share   share         // guarded by the total
-	hosts   Hosts         // the handler, if it limits calls to hosts; otherwise nil
-	stop    chan struct{} // closed when pending settles are abandoned
+	share   share // guarded by the total
+	// These have their own locks.
+	inFlight *inFlight
+	gate     *gate
+	keys     *serviceKeys
+	stop     chan struct{} // closed when pending settles are abandoned
 
 	mu        sync.Mutex
 	shards    shardQueues
@@ -29,18 +32,14 @@ type routeQueue struct {
 	soon      bool // claimSoon's goroutine has not begun
 	backlog   backlog
 	takeovers []takeover
-	inFlight  *inFlight // has its own lock
 	ahead     ahead
-	waiting   waiting
-	postponed postponed
 	closed    bool
-	keys      *serviceKeys // has its own lock
 }
 
 func newRouteQueue(d *Dispatcher, r *route.Route) *routeQueue {
 	q := &routeQueue{d: d, r: r, handler: d.o.Handler, stop: make(chan struct{}),
-		slots: newSlots(r.Slots()), backlog: newBacklog(d.o.Shards.Places()), inFlight: newInFlight(d.o.Fleet), waiting: newWaiting()}
-	q.hosts, _ = q.handler.(Hosts)
+		slots: newSlots(r.Slots()), backlog: newBacklog(d.o.Shards.Places()), inFlight: newInFlight(d.o.Fleet)}
+	q.gate = newGate(d, r, q)
 	q.keys = &serviceKeys{logger: d.o.Logger, route: r.Name, queue: q}
 	q.share.queue, q.share.weight = q, max(r.Weight, 1)
 	q.parts = d.o.Shards.Places()
@@ -174,7 +173,7 @@ func (q *routeQueue) close() {
 	q.mu.Lock()
 	q.closed, q.takeovers = true, nil
 	q.hints.drop()
-	q.waiting.drop()
+	q.gate.close()
 	ready := q.ahead.ready.drop()
 	q.mu.Unlock()
 	q.releaseAll(ready, notice.ReasonShutdown)
@@ -237,6 +236,26 @@ func (q *routeQueue) claimSome() (begun bool) {
 	}
 
 	return q.claimSwept()
+}
+
+// claimWaiting claims notices whose hosts have free slots, by key. The caller holds mu.
+func (q *routeQueue) claimWaiting() bool {
+	list, shard := q.gate.claim(min(q.slots.room(), maxBatch), q.isOpen, func(n int) int { return q.d.total.take(&q.share, n) })
+	if len(list) == 0 {
+		return false
+	}
+
+	c := call{kind: kindPostponed, trigger: triggerSweep, shard: shard, token: q.d.token(), n: len(list), begun: time.Now(),
+		waiters: map[string]*waiter{}}
+	for _, x := range list {
+		c.keys = append(c.keys, x.key)
+		c.waiters[x.key] = x
+	}
+
+	c.counted = true
+
+	q.begin(c)
+	return true
 }
 
 func (q *routeQueue) claimHinted() bool {

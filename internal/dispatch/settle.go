@@ -219,7 +219,7 @@ func (q *routeQueue) settled(list []finished, done []store.Settled) {
 		}
 	}
 
-	q.rememberAll(list, done)
+	q.gate.rememberAll(list, done)
 	q.freeSlots(f)
 	if len(done) > 0 && q.r.Order != route.OrderNone {
 		q.woke(list[0].Claim.Shard, done[0].Woke)
@@ -231,8 +231,7 @@ func (q *routeQueue) settled(list []finished, done []store.Settled) {
 		}
 
 		if !done[i].Stale {
-			list[i].observeReceiver(q.d.o.Health, q.r)
-			list[i].judge(q.d.o.Rules, q.r)
+			q.gate.answered(&list[i])
 		}
 
 		list[i].endSpan(q.r)
