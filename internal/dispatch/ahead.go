@@ -176,13 +176,5 @@ func (q *routeQueue) expireReady() {
 	}
 
 	q.mu.Unlock()
-	q.releaseAll(back, notice.ReasonLease)
-}
-
-// releaseAll gives up claims whose attempts have not started.
-func (q *routeQueue) releaseAll(list []job, why notice.Reason) {
-	for _, j := range list {
-		q.release(j, why, true)
-		q.d.wg.Done()
-	}
+	q.attempts.releaseAll(back, notice.ReasonLease)
 }

@@ -49,81 +49,128 @@ func promised(r *route.Route, c *store.Claim) time.Time {
 	return c.Due
 }
 
+// attempts makes the attempts of one route and settles them: it decides for each claimed notice whether its handler runs, and
+// repeats the settle of the result until Redis has taken it. It has no lock.
+type attempts struct {
+	d        *Dispatcher
+	r        *route.Route
+	handler  Handler
+	queue    attemptQueue
+	shards   *shardQueues
+	inFlight *inFlight
+	gate     *gate
+	keys     *serviceKeys
+	stop     chan struct{} // closed when pending settles are abandoned
+}
+
+// attemptQueue is what attempts need of the queue of their route. *[routeQueue] implements it.
+type attemptQueue interface {
+	// await queues a claim that was made ahead until a handler ends, and reports whether it did.
+	await(j job) bool
+	// next returns the next of these claims for a worker.
+	next() (j job, ok bool)
+	// pace records the duration of a handler.
+	pace(took time.Duration)
+	// addRunning counts attempts without slots until they are freed.
+	addRunning(n int)
+	freeSlots(f freed)
+	// woke records whether a settle of a shard has made a notice due that waited for another one.
+	woke(shard int, woke bool)
+	isClosed() bool
+}
+
+// begin starts the attempt of a claim, or releases it after Drain has begun. A claim that awaits a
+// report runs no handler.
+func (a *attempts) begin(j job, closed bool) {
+	if closed && !j.claim.AwaitsReport {
+		a.release(j, notice.ReasonShutdown, true)
+		return
+	}
+
+	if a.leave(j) || a.hold(j) {
+		return
+	}
+
+	if !a.queue.await(j) {
+		a.d.start(j)
+	}
+}
+
 // attempt makes one attempt of a claimed notice. It releases the claim instead if the lease could
 // end before the handler does, or if other instances may have reclaimed it.
-func (q *routeQueue) attempt(ctx context.Context, j job) {
+func (a *attempts) attempt(ctx context.Context, j job) {
 	c := j.claim
-	host := q.gate.yields(&j)
-	q.gate.arrived(&j)
+	host := a.gate.yields(&j)
+	a.gate.arrived(&j)
 	// The lease is not renewed later. That would cost a call every few seconds for each slow handler.
-	if !c.AwaitsReport && (time.Until(j.ends) < q.r.Timeout+settleReserve || !q.d.o.Fleet.MayStart(c.Token())) {
-		q.release(j, notice.ReasonLease, true)
+	if !c.AwaitsReport && (time.Until(j.ends) < a.r.Timeout+settleReserve || !a.d.o.Fleet.MayStart(c.Token())) {
+		a.release(j, notice.ReasonLease, true)
 		return
 	}
 
 	begin := j.now.Add(time.Since(j.at))
-	due := promised(q.r, c)
+	due := promised(a.r, c)
 	e := finished{at: begin, due: due, lateness: begin.Sub(due), trigger: j.trigger, class: c.Class(), slot: true}
-	countExpired(q.r, c, begin)
+	countExpired(a.r, c, begin)
 	e.attempt = c.NextAttempt()
 	switch {
 	case c.AwaitsReport:
 		e.attempt = c.AttemptsMade // the attempt whose report did not come
-		e.result = q.unreported(j, begin)
+		e.result = a.unreported(j, begin)
 	case c.Expired(begin):
 		e.result = expiredResult()
 	case c.Raw != nil:
 		e.result = notice.DeadResult(c.Unreadable(), "the record cannot be read; it is kept, and a redrive tries again")
-	case spent(q.r, c.Notice):
+	case spent(a.r, c.Notice):
 		e.result = notice.DeadResult(notice.ReasonExhausted, "every attempt was interrupted")
 	case host != "":
-		e.waits, e.result = q.waits(j, begin), yielded(host)
+		e.waits, e.result = a.waits(j, begin), yielded(host)
 	default:
-		q.call(ctx, j, &e)
+		a.call(ctx, j, &e)
 	}
 
-	if q.gate.remembers(&e) {
-		q.gate.postpone(&e)
+	if a.gate.remembers(&e) {
+		a.gate.postpone(&e)
 	} else if !e.result.Unsent || e.result.Outcome != notice.OutcomeDeferred { // a call has ended
-		q.gate.freedAt(e.result.Host)
+		a.gate.freedAt(e.result.Host)
 	}
 
-	e.Settlement = End(q.r, c, e.result, notice.Attempt{At: e.at, Duration: e.took, Sealed: e.answer}, e.waits)
+	e.Settlement = End(a.r, c, e.result, notice.Attempt{At: e.at, Duration: e.took, Sealed: e.answer}, e.waits)
 	if !e.pushes {
-		e.endSpan(q.r)
+		e.endSpan(a.r)
 	}
 
-	q.settleLater(e)
+	a.settleLater(e)
 }
 
 // unreported returns the result of an attempt whose report did not come in time.
-func (q *routeQueue) unreported(j job, begin time.Time) notice.Result {
-	if left := q.awaits(j, begin); left > 0 {
+func (a *attempts) unreported(j job, begin time.Time) notice.Result {
+	if left := a.awaits(j, begin); left > 0 {
 		return notice.DeferredResult(notice.ReasonUnreported, left, "Redis was unavailable before the report's deadline")
 	}
-	return notice.RetryResult(notice.ReasonUnreported, "no report within "+q.r.Timeout.String())
+	return notice.RetryResult(notice.ReasonUnreported, "no report within "+a.r.Timeout.String())
 }
 
 // call runs the handler.
-func (q *routeQueue) call(ctx context.Context, j job, e *finished) {
-	e.waits = q.waits(j, e.at)
-	ctx, end := q.inFlight.leased(ctx, q.r, j.claim.Token())
+func (a *attempts) call(ctx context.Context, j job, e *finished) {
+	e.waits = a.waits(j, e.at)
+	ctx, end := a.inFlight.leased(ctx, a.r, j.claim.Token())
 	defer end()
-	ctx, e.span = q.trace(ctx, j.claim.Notice)
+	ctx, e.span = startSpan(ctx, a.d.o.Tracer, a.r, j.claim.Notice)
 	from := time.Now()
-	e.result, e.answer = q.handleOpened(ctx, j.claim)
+	e.result, e.answer = a.handleOpened(ctx, j.claim)
 	e.took = time.Since(from)
-	q.gate.shortages.deferred(&e.result, e.waits.For[notice.HeldLocal.Index()])
+	a.gate.shortages.deferred(&e.result, e.waits.For[notice.HeldLocal.Index()])
 
 	if e.pushes = pushes(e.result.Push); !e.pushes {
-		q.observe(e)
+		a.observe(e)
 	}
 
 	if !e.result.Unsent { // a refusal does not show the duration of a call
-		q.pace(e.took)
+		a.queue.pace(e.took)
 	}
 
-	q.d.o.Observer.Handler(q.r.Name, e.took, e.spanContext())
+	a.d.o.Observer.Handler(a.r.Name, e.took, e.spanContext())
 }
 
 // maxUnsettled bounds the attempts of a shard that wait for their settle without a slot. Above it,
@@ -132,18 +179,18 @@ const maxUnsettled = 4 * maxBatch
 
 // release gives up a claim whose attempt has not started. hasSlot reports whether the claim holds a
 // slot.
-func (q *routeQueue) release(j job, why notice.Reason, hasSlot bool) {
+func (a *attempts) release(j job, why notice.Reason, hasSlot bool) {
 	c := j.claim
-	q.gate.arrived(&j)
+	a.gate.arrived(&j)
 	now := j.now.Add(time.Since(j.at))
-	countExpired(q.r, c, now)
+	countExpired(a.r, c, now)
 	if c.AwaitsReport { // its attempt was made, so it must stay counted
 		why = notice.ReasonUnreported
 	}
 
 	r := notice.DeferredResult(why, 0, "")
-	q.d.wg.Add(1)
-	q.shards.at(c.Shard).settles.Add(finished{Settlement: End(q.r, c, r, notice.Attempt{At: now}, q.waits(j, now)), result: r,
+	a.d.wg.Add(1)
+	a.shards.at(c.Shard).settles.Add(finished{Settlement: End(a.r, c, r, notice.Attempt{At: now}, a.waits(j, now)), result: r,
 		attempt: c.NextAttempt(),
 		trigger: j.trigger, slot: hasSlot})
 }
@@ -153,7 +200,7 @@ func pushes(p *notice.Push) bool { return p != nil && len(p.Entry) > 0 }
 
 // observe records the lateness of an exchange and the cause that delayed it. If no exchange began,
 // the notice keeps its due time and is observed later.
-func (q *routeQueue) observe(e *finished) {
+func (a *attempts) observe(e *finished) {
 	if e.result.Unsent {
 		return
 	}
@@ -162,13 +209,13 @@ func (q *routeQueue) observe(e *finished) {
 	waits := e.waits
 	waits.Add(notice.HeldRate, waits.Until.Add(e.result.Waited))
 	e.held = waits.Longest()
-	q.d.o.Observer.Lateness(q.r.Name, e.trigger.source(), e.held, e.lateness, e.spanContext())
+	a.d.o.Observer.Lateness(a.r.Name, e.trigger.source(), e.held, e.lateness, e.spanContext())
 }
 
-func (q *routeQueue) handle(ctx context.Context, n *notice.Notice) (r notice.Result) {
+func (a *attempts) handle(ctx context.Context, n *notice.Notice) (r notice.Result) {
 	defer func() {
 		if p := recover(); p != nil {
-			q.d.o.Logger.Error("handler panicked", zap.String("key", n.Key), panicked(n, p), zap.ByteString("stack", debug.Stack()))
+			a.d.o.Logger.Error("handler panicked", zap.String("key", n.Key), panicked(n, p), zap.ByteString("stack", debug.Stack()))
 			r = notice.RetryResult(notice.ReasonPanic, fmt.Sprint(p))
 		}
 
@@ -184,7 +231,7 @@ func (q *routeQueue) handle(ctx context.Context, n *notice.Notice) (r notice.Res
 			r.Outcome, r.Reason, r.After = notice.OutcomeDeferred, notice.ReasonLease, 0
 		}
 	}()
-	return q.handler.Handle(ctx, q.r, n)
+	return a.handler.Handle(ctx, a.r, n)
 }
 
 // countExpired adds one interrupted attempt to the record for each lease that expired without a
@@ -224,3 +271,14 @@ func interrupted(n *notice.Notice) (lost int) {
 	}
 	return lost
 }
+
+// releaseAll gives up claims whose attempts have not started.
+func (a *attempts) releaseAll(list []job, why notice.Reason) {
+	for _, j := range list {
+		a.release(j, why, true)
+		a.d.wg.Done()
+	}
+}
+
+// abandon gives up the settles that Redis does not accept.
+func (a *attempts) abandon() { close(a.stop) }

@@ -10,6 +10,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/route"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -67,15 +68,15 @@ func (c *call) postponed() []store.Postponed {
 	return list
 }
 
-func (q *routeQueue) partition(shard int) keys.Partition {
-	return keys.Partition{Prefix: q.r.Prefix, Shard: shard}
+func partition(r *route.Route, shard int) keys.Partition {
+	return keys.Partition{Prefix: r.Prefix, Shard: shard}
 }
 
 func (q *routeQueue) lease(c call) store.Lease { return store.Lease{Token: c.token, For: q.r.Lease()} }
 
 // send sends the call to the Store.
 func (q *routeQueue) send(ctx context.Context, c call) (store.Claimed, error) {
-	s, p, lease := q.d.o.Store, q.partition(c.shard), q.lease(c)
+	s, p, lease := q.d.o.Store, partition(q.r, c.shard), q.lease(c)
 	switch c.kind {
 	case kindSweep:
 		return s.Sweep(ctx, p, lease, store.SweepOptions{Grace: c.grace, Limit: c.n, Newest: c.newest, From: c.from})
@@ -160,7 +161,7 @@ func (q *routeQueue) claim(c call) {
 	}
 
 	// The time when the lease ends at the earliest, by this process's clock.
-	j := job{queue: q, now: claimed.Now, at: time.Now(), ends: c.sent.Add(q.r.Lease()), trigger: c.trigger}
+	j := job{attempts: q.attempts, now: claimed.Now, at: time.Now(), ends: c.sent.Add(q.r.Lease()), trigger: c.trigger}
 
 	r := q.record(c, &f, &claimed, j, err)
 
@@ -230,11 +231,11 @@ func (q *routeQueue) start(won []store.Claim, j job, r recorded) {
 
 		j.claim, j.waiter = &won[i], r.waiters[won[i].Key]
 		if begin--; begin < 0 {
-			q.release(j, notice.ReasonLease, false)
+			q.attempts.release(j, notice.ReasonLease, false)
 			continue
 		}
 
-		q.work(j, r.closed)
+		q.attempts.begin(j, r.closed)
 	}
 }
 
@@ -333,23 +334,6 @@ func (q *routeQueue) answered(c call, claimed store.Claimed) {
 				q.claimMore()
 			}
 		})
-	}
-}
-
-// work starts the attempt of a claim, or releases it after Drain has begun. A claim that awaits a
-// report runs no handler.
-func (q *routeQueue) work(j job, closed bool) {
-	if closed && !j.claim.AwaitsReport {
-		q.release(j, notice.ReasonShutdown, true)
-		return
-	}
-
-	if q.leave(j) || q.hold(j) {
-		return
-	}
-
-	if !q.await(j) {
-		q.d.start(j)
 	}
 }
 

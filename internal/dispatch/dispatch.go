@@ -369,7 +369,7 @@ func (d *Dispatcher) Drain(ctx context.Context, flush time.Duration) int {
 
 	left := 0
 	for _, q := range d.queues {
-		q.abandon()
+		q.attempts.abandon()
 		left += q.running()
 	}
 

@@ -33,7 +33,7 @@ func (d *Dispatcher) Expire(p keys.Partition) {
 	d.wg.Add(1)
 	go func() {
 		defer d.wg.Done()
-		wait := q.expireAll(l)
+		wait := q.attempts.expireAll(l)
 		time.AfterFunc(wait, func() {
 			q.mu.Lock()
 			defer q.mu.Unlock()
@@ -43,57 +43,52 @@ func (d *Dispatcher) Expire(p keys.Partition) {
 }
 
 // expireAll claims and settles expired notices until none is left, and returns how long to wait before the next call.
-func (q *routeQueue) expireAll(l *shardQueue) time.Duration {
+func (a *attempts) expireAll(l *shardQueue) time.Duration {
 	for {
 		sent := time.Now()
-		ctx, cancel := context.WithTimeout(q.d.work, claimTimeout)
-		c, err := q.d.o.Store.Sweep(ctx, q.partition(l.shard), store.Lease{Token: q.d.token(), For: q.r.Lease()},
+		ctx, cancel := context.WithTimeout(a.d.work, claimTimeout)
+		c, err := a.d.o.Store.Sweep(ctx, partition(a.r, l.shard), store.Lease{Token: a.d.token(), For: a.r.Lease()},
 			store.SweepOptions{Expired: true, Limit: maxBatch})
 		cancel()
 		if err != nil {
 			l.delays.claimFailed(sent)
-			l.health.claims.Report(err, zap.String("route", q.r.Name), zap.Int("shard", l.shard))
+			l.health.claims.Report(err, zap.String("route", a.r.Name), zap.Int("shard", l.shard))
 			return expiryPause
 		}
 
 		l.delays.claimed(time.Now())
-		q.d.o.Observer.Claim(notice.SourceSweep, notice.ClaimWon, len(c.Won))
-		q.settleExpired(l, &c)
-		q.mu.Lock()
-		more := c.More && !q.closed
-		q.mu.Unlock()
-		if !more {
+		a.d.o.Observer.Claim(notice.SourceSweep, notice.ClaimWon, len(c.Won))
+		a.settleExpired(l, &c)
+		if !c.More || a.queue.isClosed() {
 			return 0
 		}
 	}
 }
 
 // settleExpired settles notices that were claimed because they have expired.
-func (q *routeQueue) settleExpired(l *shardQueue, c *store.Claimed) {
+func (a *attempts) settleExpired(l *shardQueue, c *store.Claimed) {
 	if len(c.Won) == 0 {
 		return
 	}
 
-	q.mu.Lock()
-	q.slots.running += len(c.Won)
-	q.mu.Unlock()
-	j := job{queue: q, now: c.Now, at: time.Now(), trigger: triggerSweep}
+	a.queue.addRunning(len(c.Won))
+	j := job{attempts: a, now: c.Now, at: time.Now(), trigger: triggerSweep}
 	list := make([]finished, len(c.Won))
 	for i := range c.Won {
 		won := &c.Won[i]
-		countExpired(q.r, won, c.Now)
+		countExpired(a.r, won, c.Now)
 		e := &list[i]
 		e.result, e.attempt, e.at = expiredResult(), won.NextAttempt(), c.Now
 		if won.AwaitsReport { // the attempt was made
 			j.claim = won
-			e.result, e.attempt = q.unreported(j, c.Now), won.AttemptsMade
+			e.result, e.attempt = a.unreported(j, c.Now), won.AttemptsMade
 		}
 
-		e.Settlement = End(q.r, won, e.result, notice.Attempt{At: c.Now}, notice.Waits{})
-		q.d.wg.Add(1)
+		e.Settlement = End(a.r, won, e.result, notice.Attempt{At: c.Now}, notice.Waits{})
+		a.d.wg.Add(1)
 	}
 
-	q.settle(l, list)
+	a.settle(l, list)
 }
 
 // expiredResult is the result of an attempt that is not made because the notice has expired.

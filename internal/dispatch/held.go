@@ -73,11 +73,11 @@ func (d *delays) last() (paused, failed span) {
 
 // waits returns how long each cause, such as a pause, has delayed the claimed notice of j from its due time until now.
 // now is a time of Redis's clock. Time without a known cause counts as HeldNone.
-func (q *routeQueue) waits(j job, now time.Time) notice.Waits {
+func (a *attempts) waits(j job, now time.Time) notice.Waits {
 	c := j.claim
 	w := c.Waits.Since(c.Due)                       // earlier causes
 	w.Add(c.Held, notice.Earlier(c.Attention, now)) // the last postponement
-	paused, failed := q.shards.at(c.Shard).delays.last()
+	paused, failed := a.shards.at(c.Shard).delays.last()
 	// Offset between Redis's clock and this process's.
 	ahead := j.now.Sub(j.at)
 	paused.add(&w, notice.HeldPaused, ahead, now)

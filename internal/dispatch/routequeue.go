@@ -13,15 +13,14 @@ import (
 // routeQueue claims the due notices of one route, runs the handler for them and settles the results. mu guards the
 // fields below it.
 type routeQueue struct {
-	d       *Dispatcher
-	r       *route.Route
-	handler Handler
-	share   share // guarded by the total
+	d     *Dispatcher
+	r     *route.Route
+	share share // guarded by the total
 	// These have their own locks.
 	inFlight *inFlight
 	gate     *gate
 	keys     *serviceKeys
-	stop     chan struct{} // closed when pending settles are abandoned
+	attempts *attempts // has no lock
 
 	mu        sync.Mutex
 	shards    shardQueues
@@ -37,10 +36,12 @@ type routeQueue struct {
 }
 
 func newRouteQueue(d *Dispatcher, r *route.Route) *routeQueue {
-	q := &routeQueue{d: d, r: r, handler: d.o.Handler, stop: make(chan struct{}),
+	q := &routeQueue{d: d, r: r,
 		slots: newSlots(r.Slots()), backlog: newBacklog(d.o.Shards.Places()), inFlight: newInFlight(d.o.Fleet)}
 	q.gate = newGate(d, r, q)
 	q.keys = &serviceKeys{logger: d.o.Logger, route: r.Name, queue: q}
+	q.attempts = &attempts{d: d, r: r, handler: d.o.Handler, queue: q, shards: &q.shards, inFlight: q.inFlight, gate: q.gate, keys: q.keys,
+		stop: make(chan struct{})}
 	q.share.queue, q.share.weight = q, max(r.Weight, 1)
 	q.parts = d.o.Shards.Places()
 	q.grow(d.o.Shards.Places())
@@ -140,7 +141,7 @@ func (q *routeQueue) setPaused(paused func(p keys.Partition) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, l := range q.shards.all() {
-		p := paused(q.partition(l.shard))
+		p := paused(partition(q.r, l.shard))
 		if l.paused && !p {
 			q.backlog.ask(l.shard, wantDue)
 		}
@@ -156,6 +157,19 @@ func (q *routeQueue) awake() {
 	for _, l := range q.shards.all() {
 		l.health.awake()
 	}
+}
+
+// addRunning counts attempts without slots.
+func (q *routeQueue) addRunning(n int) {
+	q.mu.Lock()
+	q.slots.running += n
+	q.mu.Unlock()
+}
+
+func (q *routeQueue) isClosed() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.closed
 }
 
 // running returns the number of attempts that are not settled yet.
@@ -176,11 +190,8 @@ func (q *routeQueue) close() {
 	q.gate.close()
 	ready := q.ahead.ready.drop()
 	q.mu.Unlock()
-	q.releaseAll(ready, notice.ReasonShutdown)
+	q.attempts.releaseAll(ready, notice.ReasonShutdown)
 }
-
-// abandon gives up the settles that Redis does not accept.
-func (q *routeQueue) abandon() { close(q.stop) }
 
 // wake claims as many notices as possible.
 func (q *routeQueue) wake() {

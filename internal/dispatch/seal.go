@@ -19,26 +19,26 @@ const sealedFor = time.Second
 
 // handleOpened runs the handler with the notice opened, if it is sealed and the route does not keep it so.
 // sealed is then the answer, which the result does not have.
-func (q *routeQueue) handleOpened(ctx context.Context, c *store.Claim) (r notice.Result, sealed string) {
+func (a *attempts) handleOpened(ctx context.Context, c *store.Claim) (r notice.Result, sealed string) {
 	if c.Sealed == "" {
-		return q.handle(ctx, c.Notice), ""
+		return a.handle(ctx, c.Notice), ""
 	}
 
-	if q.r.KeepsSealed() {
-		if err := q.d.o.Vault.CheckForgotten(ctx, c.Shard, c.Sealed); err != nil {
+	if a.r.KeepsSealed() {
+		if err := a.d.o.Vault.CheckForgotten(ctx, c.Shard, c.Sealed); err != nil {
 			return notice.DeadResult(notice.ReasonForgotten, err.Error()), ""
 		}
 
-		return q.handle(ctx, c.Notice), ""
+		return a.handle(ctx, c.Notice), ""
 	}
 
 	n := *c.Notice
-	content, seals, err := q.d.o.Vault.OpenFor(ctx, c.Shard, c.Notice)
+	content, seals, err := a.d.o.Vault.OpenFor(ctx, c.Shard, c.Notice)
 	switch {
 	case !vault.ForgottenAt(err).IsZero():
 		return notice.DeadResult(notice.ReasonForgotten, err.Error()), ""
 	case errors.Is(err, vault.ErrSealed):
-		q.keys.avoid(err)
+		a.keys.avoid(err)
 		return notice.DeferredResult(notice.ReasonSealed, sealedFor, err.Error()), ""
 	case errors.Is(err, seal.ErrForeign), errors.Is(err, seal.ErrFormat):
 		return notice.DeadResult(notice.ReasonUnreadable, "the sealed content does not open; it is kept, and a redrive tries again"), ""
@@ -47,12 +47,12 @@ func (q *routeQueue) handleOpened(ctx context.Context, c *store.Claim) (r notice
 	}
 
 	n.Content, n.Sealed = content, c.Sealed // Sealed says so to handlers
-	if r = q.handle(ctx, &n); r.Response == "" {
+	if r = a.handle(ctx, &n); r.Response == "" {
 		return r, ""
 	}
 
 	if sealed, err = seals(notice.Kept(r.Response)); err != nil {
-		unsealed(q.d.o.Logger, c.Key, err)
+		unsealed(a.d.o.Logger, c.Key, err)
 	}
 
 	r.Response = ""

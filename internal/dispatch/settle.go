@@ -23,19 +23,19 @@ const settleTries = 5
 
 // settle writes the results of finished attempts of one shard to Redis. It retries while Redis is unavailable,
 // because a lost settle would cause a duplicate delivery. The attempts keep their slots until settle returns.
-func (q *routeQueue) settle(l *shardQueue, list []finished) {
+func (a *attempts) settle(l *shardQueue, list []finished) {
 	items := make([]store.Settlement, len(list))
 	for i := range list {
 		items[i] = list[i].Settlement
 	}
 
 	failed := false
-	again := pace.Loop{Min: 10 * time.Millisecond, Max: maxBackoff, Logger: q.d.o.Logger, WarnEvery: warnEvery,
-		Failure: "settle failed, retrying", Recovered: "settling again", Group: &q.d.settles}
+	again := pace.Loop{Min: 10 * time.Millisecond, Max: maxBackoff, Logger: a.d.o.Logger, WarnEvery: warnEvery,
+		Failure: "settle failed, retrying", Recovered: "settling again", Group: &a.d.settles}
 	var written []store.Settled // results that are not confirmed yet
 	var first []store.Settled   // results of a call that failed for the others
 	for tries := 1; ; tries++ {
-		done, err := q.sendSettle(l, items[len(first):])
+		done, err := a.sendSettle(l, items[len(first):])
 		first = append(first, done...)
 		short := errors.Is(err, wire.ErrUnconfirmed)
 		if err == nil || short {
@@ -47,10 +47,10 @@ func (q *routeQueue) settle(l *shardQueue, list []finished) {
 		if err == nil || short && tries >= settleTries {
 			if failed {
 				l.health.settleTaken()
-				again.Succeed(zap.String("route", q.r.Name))
+				again.Succeed(zap.String("route", a.r.Name))
 			}
 
-			q.settled(q.settleInFlight(q.refused(list, written)))
+			a.settled(a.settleInFlight(a.refused(list, written)))
 			return
 		}
 
@@ -60,20 +60,21 @@ func (q *routeQueue) settle(l *shardQueue, list []finished) {
 			wait = again.Next()
 		case !failed:
 			failed = true
-			q.settleFailed(l, len(list))
+			l.health.settleFailed()
+			a.d.o.Observer.Unsettled(a.r.Name, len(list))
 			fallthrough
 		default:
-			wait = again.Fail(err, zap.String("route", q.r.Name), zap.Int("notices", len(list)))
+			wait = again.Fail(err, zap.String("route", a.r.Name), zap.Int("notices", len(list)))
 		}
 
-		if q.pause(l, wait) {
+		if l.pause(wait, a.stop) {
 			continue
 		}
 
 		if short {
-			q.settled(q.settleInFlight(q.refused(list, written)))
+			a.settled(a.settleInFlight(a.refused(list, written)))
 		} else {
-			q.endUnsettled(list)
+			a.endUnsettled(list)
 		}
 
 		return
@@ -81,36 +82,30 @@ func (q *routeQueue) settle(l *shardQueue, list []finished) {
 }
 
 // sendSettle sends a settle once.
-func (q *routeQueue) sendSettle(l *shardQueue, items []store.Settlement) ([]store.Settled, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), claimTimeout+q.d.o.SettleWait)
+func (a *attempts) sendSettle(l *shardQueue, items []store.Settlement) ([]store.Settled, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), claimTimeout+a.d.o.SettleWait)
 	defer cancel()
-	return q.d.o.Store.Settle(ctx, q.partition(l.shard), items)
-}
-
-// settleFailed records that a settle of n notices has failed for the first time.
-func (q *routeQueue) settleFailed(l *shardQueue, n int) {
-	l.health.settleFailed()
-	q.d.o.Observer.Unsettled(q.r.Name, n)
+	return a.d.o.Store.Settle(ctx, partition(a.r, l.shard), items)
 }
 
 // pause waits before the next try of a settle. It returns early if the shard's health wakes it, and
 // returns false if the process stops.
-func (q *routeQueue) pause(l *shardQueue, wait time.Duration) bool {
+func (l *shardQueue) pause(wait time.Duration, stop <-chan struct{}) bool {
 	select {
 	case <-l.health.wakes():
 	case <-time.After(wait):
-	case <-q.stop:
+	case <-stop:
 		return false
 	}
 	return true
 }
 
 // endUnsettled ends attempts whose settle failed until the process ends.
-func (q *routeQueue) endUnsettled(list []finished) {
-	q.d.o.Logger.Error("settle failed at shutdown, the attempts will be repeated",
-		zap.String("route", q.r.Name), zap.Int("notices", len(list)))
+func (a *attempts) endUnsettled(list []finished) {
+	a.d.o.Logger.Error("settle failed at shutdown, the attempts will be repeated",
+		zap.String("route", a.r.Name), zap.Int("notices", len(list)))
 	for range list {
-		q.d.wg.Done()
+		a.d.wg.Done()
 	}
 }
 
@@ -131,7 +126,7 @@ const unavailableFor = 250 * time.Millisecond
 
 // refused settles again the notices whose list or stream rejected their entry, and returns the
 // others. The attempt has failed, unless Redis accepts no writes at all.
-func (q *routeQueue) refused(list []finished, done []store.Settled) ([]finished, []store.Settled) {
+func (a *attempts) refused(list []finished, done []store.Settled) ([]finished, []store.Settled) {
 	some := false
 	for i := range done {
 		some = some || done[i].Refused != ""
@@ -158,8 +153,8 @@ func (q *routeQueue) refused(list []finished, done []store.Settled) ([]finished,
 			e.result = notice.DeferredResult(notice.ReasonQueue, unavailableFor, done[i].Refused)
 		}
 
-		e.Settlement = End(q.r, &e.Claim, e.result, notice.Attempt{At: e.at, Duration: e.took}, e.waits)
-		q.shards.at(e.Claim.Shard).settles.Add(e)
+		e.Settlement = End(a.r, &e.Claim, e.result, notice.Attempt{At: e.at, Duration: e.took}, e.waits)
+		a.shards.at(e.Claim.Shard).settles.Add(e)
 	}
 
 	return rest, settled
@@ -167,16 +162,13 @@ func (q *routeQueue) refused(list []finished, done []store.Settled) ([]finished,
 
 // settleInFlight removes settled notices from the table of notices in flight. It returns the attempts that have
 // ended, with the replies to their settles.
-func (q *routeQueue) settleInFlight(list []finished, done []store.Settled) ([]finished, []store.Settled) {
+func (a *attempts) settleInFlight(list []finished, done []store.Settled) ([]finished, []store.Settled) {
 	var again []finished
 	var begin []job
-	q.mu.Lock()
-	closed := q.closed
-	q.mu.Unlock()
 	kept := 0
 	for i := range list {
 		// This process has claimed the notice again during the attempt.
-		if next := q.inFlight.settled(&list[i].Claim); next != nil {
+		if next := a.inFlight.settled(&list[i].Claim); next != nil {
 			// Redis has lost the first claim. The result is settled under the second one.
 			if done[i].Stale {
 				e := list[i]
@@ -193,16 +185,17 @@ func (q *routeQueue) settleInFlight(list []finished, done []store.Settled) ([]fi
 		kept++
 	}
 
+	closed := len(begin) > 0 && a.queue.isClosed()
 	for _, j := range begin {
 		if j.claim != nil {
-			q.work(j, closed)
+			a.begin(j, closed)
 		} else { // the running attempt has its own slot
-			q.freeSlots(freed{slots: 1, running: 1, swept: j.trigger.swept(1)})
+			a.queue.freeSlots(freed{slots: 1, running: 1, swept: j.trigger.swept(1)})
 		}
 	}
 
 	for _, e := range again {
-		q.shards.at(e.Claim.Shard).settles.Add(e)
+		a.shards.at(e.Claim.Shard).settles.Add(e)
 	}
 
 	return list[:kept], done[:kept]
@@ -210,7 +203,7 @@ func (q *routeQueue) settleInFlight(list []finished, done []store.Settled) ([]fi
 
 // settled frees the slots of settled attempts, and logs and counts them. It claims the notices that waited for
 // these, without waiting for their wake message.
-func (q *routeQueue) settled(list []finished, done []store.Settled) {
+func (a *attempts) settled(list []finished, done []store.Settled) {
 	f := freed{running: len(list)}
 	for i := range list {
 		if list[i].slot {
@@ -219,23 +212,23 @@ func (q *routeQueue) settled(list []finished, done []store.Settled) {
 		}
 	}
 
-	q.gate.rememberAll(list, done)
-	q.freeSlots(f)
-	if len(done) > 0 && q.r.Order != route.OrderNone {
-		q.woke(list[0].Claim.Shard, done[0].Woke)
+	a.gate.rememberAll(list, done)
+	a.queue.freeSlots(f)
+	if len(done) > 0 && a.r.Order != route.OrderNone {
+		a.queue.woke(list[0].Claim.Shard, done[0].Woke)
 	}
 
 	for i := range list {
 		if list[i].pushes && !done[i].Stale {
-			q.observe(&list[i])
+			a.observe(&list[i])
 		}
 
 		if !done[i].Stale {
-			q.gate.answered(&list[i])
+			a.gate.answered(&list[i])
 		}
 
-		list[i].endSpan(q.r)
-		q.d.log.record(&list[i], q.r, done[i])
-		q.d.wg.Done()
+		list[i].endSpan(a.r)
+		a.d.log.record(&list[i], a.r, done[i])
+		a.d.wg.Done()
 	}
 }

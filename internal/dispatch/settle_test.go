@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/store"
 )
 
 // oneEndPerMillisecond ends one attempt per millisecond.
@@ -97,4 +99,63 @@ func TestDrainSettlesWithoutInterval(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 	})
+}
+
+// freeing is the queue of attempts without slots. It calls a function when slots are freed.
+type freeing struct {
+	attemptQueue
+	free func(f freed)
+}
+
+func (q freeing) freeSlots(f freed) { q.free(f) }
+
+// attemptsOf returns the attempts of a route that claims nothing, with one notice in flight and its settlement.
+func attemptsOf(s *fakeStore, free func(f freed)) (*Dispatcher, *attempts, finished) {
+	s.put("a", 0, 1)
+	d := New(options(s, taking(0), 10, testRoute("a", 4)))
+	a := d.queues["a"].attempts
+	a.queue = freeing{a.queue, free}
+	won := []store.Claim{store.Reported(store.Found{Notice: s.entries[0].n})}
+	a.inFlight.add(won, job{attempts: a})
+	d.wg.Add(1)
+	return d, a, finished{slot: true, trigger: triggerSweep,
+		Settlement: End(a.r, &won[0], notice.RetryResult(notice.ReasonStatus, ""), notice.Attempt{At: time.Now()}, notice.Waits{})}
+}
+
+// The reply to a settle is recorded before its slot is freed: a call with that slot may claim the notice again.
+func TestSettledNoticeIsNotInFlightWhenItsSlotIsFreed(t *testing.T) {
+	var a *attempts
+	var got []freed
+	d, a, e := attemptsOf(newFakeStore(), func(f freed) {
+		got = append(got, f)
+		if n := len(a.inFlight.held); n != 0 {
+			t.Errorf("%d in flight", n)
+		}
+	})
+	a.settle(a.shards.at(0), []finished{e})
+	if want := (freed{slots: 1, swept: 1, running: 1}); len(got) != 1 || got[0] != want {
+		t.Errorf("freed %+v, want %+v", got, want)
+	}
+	drain(t, d)
+}
+
+// Redis has lost a claim, and the notice was claimed again during its attempt. The result is settled under the second claim,
+// whose slot is freed at once.
+func TestResultIsSettledUnderTheLaterClaim(t *testing.T) {
+	s := newFakeStore()
+	var got []freed
+	d, a, e := attemptsOf(s, func(f freed) { got = append(got, f) })
+	later := *s.entries[0].n
+	later.AttemptsMade = 7 // a claim that differs
+	a.inFlight.add([]store.Claim{store.Reported(store.Found{Notice: &later})}, job{attempts: a, trigger: triggerEvent})
+	list, _ := a.settleInFlight([]finished{e}, []store.Settled{{Stale: true}})
+	d.wg.Wait() // for the second settle
+	want := []freed{{slots: 1, running: 1}, {slots: 1, swept: 1, running: 1}}
+	if len(list) != 0 || !slices.Equal(got, want) {
+		t.Errorf("%d ended, freed %+v; want none, and %+v", len(list), got, want)
+	}
+	if len(s.ended) != 1 || len(a.inFlight.held) != 0 {
+		t.Errorf("settled %d times, %d in flight", len(s.ended), len(a.inFlight.held))
+	}
+	drain(t, d)
 }

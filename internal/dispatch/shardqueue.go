@@ -42,7 +42,7 @@ func newShardQueue(q *routeQueue, shard int) *shardQueue {
 	l := &shardQueue{shard: shard, health: newHealth(q, q.d.o.Logger, &q.d.claims), paused: true}
 	l.settles = pace.NewBatcher(pace.BatcherOptions{MaxSenders: maxCalls, MinExtra: settleBatchMin, MaxBatch: maxBatch,
 		Interval: settlesEvery(q.r, q.d.o.Shards.Places())},
-		func(e []finished) { q.settle(l, e) })
+		func(e []finished) { q.attempts.settle(l, e) })
 	return l
 }
 

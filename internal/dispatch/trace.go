@@ -14,14 +14,14 @@ import (
 	"notifier/internal/tracing"
 )
 
-// trace starts a tracing span for an attempt of notice n, and returns it with a context for the handler. If the route
-// is not traced or the span is not sampled, trace returns ctx and nil.
-func (q *routeQueue) trace(ctx context.Context, n *notice.Notice) (context.Context, trace.Span) {
-	if q.d.o.Tracer == nil {
+// startSpan starts a tracing span for an attempt of notice n, and returns it with a context for the handler. If tracer is nil
+// or the span is not sampled, startSpan returns ctx and nil.
+func startSpan(ctx context.Context, tracer trace.Tracer, r *route.Route, n *notice.Notice) (context.Context, trace.Span) {
+	if tracer == nil {
 		return ctx, nil
 	}
 
-	options := []trace.SpanStartOption{trace.WithSpanKind(spanKind(q.r))}
+	options := []trace.SpanStartOption{trace.WithSpanKind(spanKind(r))}
 	parent := ctx
 	switch stored := tracing.Parse(n.Traceparent, n.Tracestate); {
 	case !stored.IsValid():
@@ -32,7 +32,7 @@ func (q *routeQueue) trace(ctx context.Context, n *notice.Notice) (context.Conte
 		parent = trace.ContextWithRemoteSpanContext(ctx, stored)
 	}
 
-	under, span := q.d.o.Tracer.Start(parent, operation(q.r)+" "+q.r.Name, options...)
+	under, span := tracer.Start(parent, operation(r)+" "+r.Name, options...)
 	if !span.IsRecording() {
 		return ctx, nil
 	}

@@ -169,17 +169,17 @@ func TestPushSpanEndsWithSettle(t *testing.T) {
 
 // Without a tracer, an attempt allocates nothing for tracing.
 func TestUntracedAttemptAllocatesNothing(t *testing.T) {
-	q := &routeQueue{d: &Dispatcher{}, r: testRoute("a", 1)}
+	r := testRoute("a", 1)
 	n := &notice.Notice{Key: "a:m:t:1", Content: notice.Content{Traceparent: sampledParent}}
 	e := finished{Settlement: store.Settlement{Claim: store.Claim{Notice: n}}}
 	ctx := t.Context()
 	if got := testing.AllocsPerRun(1000, func() {
-		under, span := q.trace(ctx, n)
+		under, span := startSpan(ctx, nil, r, n)
 		e.span = span
 		if e.spanContext().IsValid() || trace.SpanContextFromContext(under).IsValid() {
 			panic("a span without a tracer")
 		}
-		e.endSpan(q.r)
+		e.endSpan(r)
 	}); got != 0 {
 		t.Errorf("%v allocations", got)
 	}

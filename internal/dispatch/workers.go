@@ -7,14 +7,14 @@ import (
 	"notifier/internal/store"
 )
 
-// job is one attempt to be made: see routeQueue.attempt.
+// job is one attempt to be made: see attempts.attempt.
 type job struct {
-	queue   *routeQueue
-	claim   *store.Claim
-	now, at time.Time // Redis's clock showed now when this process's clock showed at
-	ends    time.Time // earliest end of the lease, by this process's clock
-	trigger trigger
-	waiter  *waiter // of a claim of one, until its handler begins
+	attempts *attempts
+	claim    *store.Claim
+	now, at  time.Time // Redis's clock showed now when this process's clock showed at
+	ends     time.Time // earliest end of the lease, by this process's clock
+	trigger  trigger
+	waiter   *waiter // of a claim of one, until its handler begins
 }
 
 // idleTime is how long a worker waits for its next attempt before it ends.
@@ -38,9 +38,9 @@ func (d *Dispatcher) workOn(j job) {
 	idle := time.NewTimer(idleTime)
 	defer idle.Stop()
 	for {
-		q := j.queue
-		q.attempt(ctx, j)
-		next, more := q.next()
+		a := j.attempts
+		a.attempt(ctx, j)
+		next, more := a.queue.next()
 		d.wg.Done()
 		if j = next; more {
 			continue
