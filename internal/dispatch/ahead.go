@@ -120,7 +120,7 @@ func (q *routeQueue) pace(d time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ahead.took(d)
-	q.slots.ahead = q.ahead.size(q.slots.all)
+	q.plan.slots.ahead = q.ahead.size(q.plan.slots.all)
 }
 
 // next returns the next waiting attempt for a worker. If there is none, the worker no longer counts
@@ -129,7 +129,7 @@ func (q *routeQueue) next() (j job, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	a := &q.ahead
-	if a.handling <= max(q.slots.all, 1) { // the number of slots may have been reduced
+	if a.handling <= max(q.plan.slots.all, 1) { // the number of slots may have been reduced
 		j, ok = a.ready.next()
 	}
 
@@ -146,7 +146,7 @@ func (q *routeQueue) await(j job) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	a := &q.ahead
-	if j.claim.AwaitsReport || q.closed || a.handling < max(q.slots.all, 1) {
+	if j.claim.AwaitsReport || q.closed || a.handling < max(q.plan.slots.all, 1) {
 		a.handling++
 		return false
 	}
@@ -168,7 +168,7 @@ func (q *routeQueue) expireReady() {
 	a := &q.ahead
 	back := a.ready.late(time.Now().Add(-readyMost))
 	if len(back) > 0 {
-		a.known, q.slots.ahead = false, 0
+		a.known, q.plan.slots.ahead = false, 0
 	}
 
 	if a.armed = a.ready.n > 0; a.armed {

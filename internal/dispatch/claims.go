@@ -97,7 +97,7 @@ func (q *routeQueue) send(ctx context.Context, c call) (store.Claimed, error) {
 
 // begin takes the slots of a call and sends it in its own goroutine. The caller holds mu.
 func (q *routeQueue) begin(c call) {
-	q.slots.begin(c.trigger, c.n)
+	q.plan.slots.begin(c.trigger, c.n)
 	if c.finds() {
 		q.inFlight.beginFinds()
 	}
@@ -127,21 +127,9 @@ func (q *routeQueue) lend(c call, f *flight) {
 
 	f.lent = true
 	q.shards.at(c.shard).stuck++
-	q.slots.answered(c.trigger, c.n)
+	q.plan.slots.answered(c.trigger, c.n)
 	q.mu.Unlock()
 	q.freeSlots(freed{slots: c.n, running: c.n, swept: c.trigger.swept(c.n)})
-}
-
-// regain takes slots for the notices in a late reply to a claim call: lend has freed the slots of that call. A slot is
-// the right to run one attempt. regain takes next slots even if none is free, and at most others free slots. It returns
-// the number of the free slots that it got. The caller holds mu.
-func (q *routeQueue) regain(t trigger, next, others int) int {
-	q.d.total.force(&q.share, next) // an earlier attempt of these notices still runs here, see inFlight.add
-	got := q.d.total.take(&q.share, min(others, max(q.slots.room()-next, 0)))
-	q.slots.free -= next + got
-	q.slots.swept += t.swept(next + got)
-	q.slots.running += next + others
-	return got
 }
 
 // claim sends a claim call and starts the attempts of the claimed notices.
@@ -201,7 +189,7 @@ func (q *routeQueue) record(c call, f *flight, claimed *store.Claimed, j job, er
 		q.answered(c, *claimed)
 	}
 
-	q.hints.claimed(claimed.Won)
+	q.plan.hints.claimed(claimed.Won)
 	r.had, r.idle = q.inFlight.add(claimed.Won, j)
 	q.gate.missed(r.waiters, claimed.Won, r.had)
 	if c.finds() {
@@ -212,11 +200,11 @@ func (q *routeQueue) record(c call, f *flight, claimed *store.Claimed, j job, er
 	r.begin = won - len(r.had)
 	if f.lent {
 		q.shards.at(c.shard).stuck--
-		r.begin, r.idle = q.regain(c.trigger, len(r.had)-r.idle, r.begin), 0
+		r.begin, r.idle = q.plan.regain(c.trigger, len(r.had)-r.idle, r.begin), 0
 		return r
 	}
 
-	q.slots.answered(c.trigger, c.n)
+	q.plan.slots.answered(c.trigger, c.n)
 	r.idle += c.n - won
 	return r
 }
@@ -259,9 +247,9 @@ func (q *routeQueue) report(c call, claimed *store.Claimed, at time.Time) {
 func (q *routeQueue) failed(c call, err error) *health {
 	l := q.shards.at(c.shard)
 	l.delays.claimFailed(c.sent)
-	q.backlog.ask(c.shard, wantDue)
+	q.plan.backlog.ask(c.shard, wantDue)
 	if c.over.holder != "" && c.rounds == 0 {
-		q.remember(c.over)
+		q.plan.remember(c.over)
 	}
 
 	// A recovery call counts only if it is answered. This one may have renewed some leases, so the
@@ -287,22 +275,22 @@ func (q *routeQueue) answered(c call, claimed store.Claimed) {
 	l.health.claimed()
 	l.delays.claimed(time.Now())
 	if c.sorts() {
-		if !q.hints.putFirst(claimed.Left, c.trigger) || claimed.More {
-			q.backlog.ask(c.shard, wantDue)
+		if !q.plan.hints.putFirst(claimed.Left, c.trigger) || claimed.More {
+			q.plan.backlog.ask(c.shard, wantDue)
 		}
 
 		return
 	}
 
 	if claimed.More {
-		q.backlog.ask(c.shard, c.want)
+		q.plan.backlog.ask(c.shard, c.want)
 	}
 
 	if c.kind == kindSweep {
-		s := &q.backlog.shards[c.shard]
+		s := &q.plan.backlog.shards[c.shard]
 		s.from = cmp.Or(claimed.Next, s.from)
 	} else if c.over.from = claimed.Next; c.over.from != "" {
-		q.remember(c.over)
+		q.plan.remember(c.over)
 	}
 
 	if claimed.More && c.keys != nil && claimed.Answers < len(c.keys) {

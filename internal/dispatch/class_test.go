@@ -130,7 +130,7 @@ func beginWithHints(s *fakeStore, w Handler, n int, claim error) *Dispatcher {
 	d := begin(options(s, w, 512, testRoute("a", 8)))
 	synctest.Wait() // for the sweep at the beginning
 	s.claim = claim
-	d.queues["a"].hints.claimed([]store.Claim{{Notice: &notice.Notice{AttemptsMade: 1}}})
+	d.queues["a"].plan.hints.claimed([]store.Claim{{Notice: &notice.Notice{AttemptsMade: 1}}})
 	hintTogether(d, s, n)
 	return d
 }
@@ -142,7 +142,7 @@ func hintTogether(d *Dispatcher, s *fakeStore, n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i := range n {
-		q.hints.add(fmt.Sprintf("a:m:t:%d", i), triggerEvent, q.slots.room())
+		q.plan.hints.add(fmt.Sprintf("a:m:t:%d", i), triggerEvent, q.plan.slots.room())
 	}
 
 	q.claimMore()

@@ -287,7 +287,7 @@ func (d *Dispatcher) Room(p keys.Partition) int {
 // Awake retries failed claims and settles at once, because a node is reachable again.
 func (d *Dispatcher) Awake() {
 	for _, q := range d.queues {
-		q.awake()
+		q.shards.awake()
 	}
 }
 

@@ -475,14 +475,14 @@ func quiet(t *testing.T, d *Dispatcher) {
 	}
 	for prefix, q := range d.queues {
 		q.mu.Lock()
-		slots := q.slots
+		slots := q.plan.slots
 		slots.ahead = 0
 		if q.ahead.handling != 0 || q.ahead.ready.n != 0 {
 			t.Errorf("%s: %+v", prefix, q.ahead)
 		}
 		f := q.inFlight
-		if slots != newSlots(q.r.Slots()) || len(f.held)+f.finding+len(f.settledSince)+len(f.leases) != 0 || q.share.held != 0 {
-			t.Errorf("%s: slots %+v, in flight %d, held %d", prefix, q.slots, len(f.held), q.share.held)
+		if slots != newSlots(q.r.Slots()) || len(f.held)+f.finding+len(f.settledSince)+len(f.leases) != 0 || q.plan.share.held != 0 {
+			t.Errorf("%s: slots %+v, in flight %d, held %d", prefix, q.plan.slots, len(f.held), q.plan.share.held)
 		}
 		for name, h := range q.gate.waiting.hosts {
 			if !q.closed && h.coming.all()+h.claiming.all() != 0 {

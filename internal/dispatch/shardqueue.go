@@ -36,6 +36,13 @@ func (l *shardQueues) all() []*shardQueue {
 	return nil
 }
 
+// awake ends the pause of all shards after failed claims.
+func (l *shardQueues) awake() {
+	for _, one := range l.all() {
+		one.health.awake()
+	}
+}
+
 func (l *shardQueues) at(shard int) *shardQueue { return l.all()[shard] }
 
 func newShardQueue(q *routeQueue, shard int) *shardQueue {
@@ -76,14 +83,14 @@ func (q *routeQueue) setParts(n int) {
 
 	q.parts = n
 	for _, l := range q.shards.all() {
-		q.setInterval(l)
+		l.setInterval(q.r, q.parts)
 	}
 }
 
-// setInterval updates the settle interval of a shard. It is 0 while notices of sequences wait for the next settle. The
-// caller holds mu.
-func (q *routeQueue) setInterval(l *shardQueue) {
-	every := settlesEvery(q.r, q.parts)
+// setInterval updates the settle interval for that many parts of the load. It is 0 while notices of sequences wait for the
+// next settle.
+func (l *shardQueue) setInterval(r *route.Route, parts int) {
+	every := settlesEvery(r, parts)
 	if l.woke {
 		every = 0
 	}
@@ -97,54 +104,11 @@ func (q *routeQueue) woke(shard int, woke bool) {
 	defer q.mu.Unlock()
 	if l := q.shards.at(shard); l.woke != woke && !q.closed {
 		l.woke = woke
-		q.setInterval(l)
+		l.setInterval(q.r, q.parts)
 	}
 
 	if woke {
-		q.backlog.ask(shard, wantDue)
+		q.plan.backlog.ask(shard, wantDue)
 		q.claimMore()
 	}
-}
-
-// openShards updates the field open of all shards, and reports whether any shard is open. The route claims notices only
-// from open shards: those without a pause and without failing or late calls to Redis. The caller holds mu.
-func (q *routeQueue) openShards() (some bool) {
-	all := true
-	for _, l := range q.shards.all() {
-		// stuck: the reply to a claim call is late. Not ready: a claim has just failed, or a settle fails.
-		l.open = !l.paused && l.stuck == 0 && l.health.ready()
-		some, all = some || l.open, all && l.open
-	}
-
-	if all || len(q.hints.waiting) == 0 {
-		return some
-	}
-
-	// Hints for closed shards are dropped if the shard is paused, or if another shard is open, which may need their
-	// space. Sweeps find their notices later.
-	q.hints.leave(func(key string) bool {
-		l := q.shards.at(q.d.o.Shards.Shard(key))
-		leave := l.paused || some && !l.open
-		if leave {
-			q.backlog.ask(l.shard, wantDue)
-		}
-
-		return leave
-	})
-	return some
-}
-
-// isOpen returns the state recorded by openShards.
-func (q *routeQueue) isOpen(shard int) bool { return q.shards.at(shard).open }
-
-// owed returns the next shard, in turn, with a failed call to retry; nil if there is none.
-func (q *routeQueue) owed() *shardQueue {
-	for i := range q.shards.all() {
-		l := q.shards.at((q.turn + i) % len(q.shards.all()))
-		if l.open && l.unanswered.wants() > 0 {
-			q.turn = l.shard + 1
-			return l
-		}
-	}
-	return nil
 }
