@@ -72,16 +72,14 @@ func partition(r *route.Route, shard int) keys.Partition {
 	return keys.Partition{Prefix: r.Prefix, Shard: shard}
 }
 
-func (q *routeQueue) lease(c call) store.Lease { return store.Lease{Token: c.token, For: q.r.Lease()} }
-
 // send sends the call to the Store.
-func (q *routeQueue) send(ctx context.Context, c call) (store.Claimed, error) {
-	s, p, lease := q.d.o.Store, partition(q.r, c.shard), q.lease(c)
+func (c *claimCall) send(ctx context.Context) (store.Claimed, error) {
+	s, p, lease := c.q.d.o.Store, partition(c.q.r, c.shard), store.Lease{Token: c.token, For: c.q.r.Lease()}
 	switch c.kind {
 	case kindSweep:
 		return s.Sweep(ctx, p, lease, store.SweepOptions{Grace: c.grace, Limit: c.n, Newest: c.newest, From: c.from})
 	case kindTakeover:
-		return s.TakeOver(ctx, p, lease, store.TakeOverOptions{Holder: c.over.holder, Longest: q.r.Lease(), Limit: c.n, From: c.over.from})
+		return s.TakeOver(ctx, p, lease, store.TakeOverOptions{Holder: c.over.holder, Longest: c.q.r.Lease(), Limit: c.n, From: c.over.from})
 	case kindPostponed:
 		return s.ClaimPostponed(ctx, p, lease, c.postponed())
 	case kindRecover:
@@ -95,71 +93,60 @@ func (q *routeQueue) send(ctx context.Context, c call) (store.Claimed, error) {
 	return s.ClaimKeys(ctx, p, lease, c.keys)
 }
 
-// begin takes the slots of a call and sends it in its own goroutine. The caller holds mu.
-func (q *routeQueue) begin(c call) {
-	q.plan.slots.begin(c.trigger, c.n)
-	if c.finds() {
-		q.inFlight.beginFinds()
-	}
-
-	q.d.wg.Add(1)
-	go func() {
-		defer q.d.wg.Done()
-		q.claim(c)
-	}()
-}
-
 // slotsHeld is how long a claim call may hold its slots. Otherwise a call to a node that hangs
 // would withhold them for seconds from shards on healthy nodes.
 const slotsHeld = 100 * time.Millisecond
 
-// flight is the state of a claim call without a reply. The queue's mutex guards it.
-type flight struct{ lent, answered bool }
+// claimCall is a claim call that was sent: it decides what its reply, or its failure, leaves to do. The lock of the queue guards
+// lent and replied.
+type claimCall struct {
+	call
+	q             *routeQueue
+	lent, replied bool
+}
 
 // lend frees the slots of a call whose reply is late. No other call is sent for its shard until the
 // reply, so that few calls wait for a node that hangs.
-func (q *routeQueue) lend(c call, f *flight) {
-	q.mu.Lock()
-	if f.answered {
-		q.mu.Unlock()
+func (c *claimCall) lend() {
+	c.q.mu.Lock()
+	if c.replied {
+		c.q.mu.Unlock()
 		return
 	}
 
-	f.lent = true
-	q.shards.at(c.shard).stuck++
-	q.plan.slots.answered(c.trigger, c.n)
-	q.mu.Unlock()
-	q.freeSlots(freed{slots: c.n, running: c.n, swept: c.trigger.swept(c.n)})
+	c.lent = true
+	c.q.shards.at(c.shard).stuck++
+	c.q.plan.slots.answered(c.trigger, c.n)
+	c.q.mu.Unlock()
+	c.q.freeSlots(freed{slots: c.n, running: c.n, swept: c.trigger.swept(c.n)})
 }
 
-// claim sends a claim call and starts the attempts of the claimed notices.
-func (q *routeQueue) claim(c call) {
-	ctx, cancel := context.WithTimeout(q.d.work, claimTimeout)
+// run sends the call and starts the attempts of the claimed notices.
+func (c *claimCall) run() {
+	ctx, cancel := context.WithTimeout(c.q.d.work, claimTimeout)
 	c.sent = time.Now()
-	var f flight
-	if len(q.shards.all()) > 1 {
-		sent := c // claim changes c while the timer may run
-		defer time.AfterFunc(slotsHeld, func() { q.lend(sent, &f) }).Stop()
+	if len(c.q.shards.all()) > 1 {
+		defer time.AfterFunc(slotsHeld, c.lend).Stop()
 	}
 
-	claimed, err := q.send(ctx, c)
+	claimed, err := c.send(ctx)
 	cancel()
-	if len(claimed.Rules) > 0 && q.d.o.Redirect != nil {
-		q.d.o.Redirect(&claimed)
+	if len(claimed.Rules) > 0 && c.q.d.o.Redirect != nil {
+		c.q.d.o.Redirect(&claimed)
 	}
 
 	// The time when the lease ends at the earliest, by this process's clock.
-	j := job{attempts: q.attempts, now: claimed.Now, at: time.Now(), ends: c.sent.Add(q.r.Lease()), trigger: c.trigger}
+	j := job{attempts: c.q.attempts, now: claimed.Now, at: time.Now(), ends: c.sent.Add(c.q.r.Lease()), trigger: c.trigger}
 
-	r := q.record(c, &f, &claimed, j, err)
+	r := c.record(&claimed, j, err)
 
 	// Start the attempts first: each is late already.
-	q.start(claimed.Won, j, r)
-	q.freeSlots(freed{slots: r.idle, running: r.idle, swept: c.trigger.swept(r.idle)})
+	c.start(claimed.Won, j, r)
+	c.q.freeSlots(freed{slots: r.idle, running: r.idle, swept: c.trigger.swept(r.idle)})
 	if err == nil {
-		q.report(c, &claimed, j.at)
-	} else if q.d.work.Err() == nil {
-		r.health.claims.Report(err, zap.String("route", q.r.Name), zap.Int("shard", c.shard))
+		c.report(&claimed, j.at)
+	} else if c.q.d.work.Err() == nil {
+		r.health.claims.Report(err, zap.String("route", c.q.r.Name), zap.Int("shard", c.shard))
 	}
 }
 
@@ -174,43 +161,43 @@ type recorded struct {
 }
 
 // record records the reply to a claim call, or its error.
-func (q *routeQueue) record(c call, f *flight, claimed *store.Claimed, j job, err error) (r recorded) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	f.answered = true
-	r.closed = q.closed
+func (c *claimCall) record(claimed *store.Claimed, j job, err error) (r recorded) {
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	c.replied = true
+	r.closed = c.q.closed
 	if c.counted {
 		r.waiters, c.counted = c.waiters, false
 	}
 
 	if err != nil {
-		r.health = q.failed(c, err)
+		r.health = c.failed(err)
 	} else {
-		q.answered(c, *claimed)
+		c.answered(*claimed)
 	}
 
-	q.plan.hints.claimed(claimed.Won)
-	r.had, r.idle = q.inFlight.add(claimed.Won, j)
-	q.gate.missed(r.waiters, claimed.Won, r.had)
+	c.q.plan.hints.claimed(claimed.Won)
+	r.had, r.idle = c.q.inFlight.add(claimed.Won, j)
+	c.q.gate.missed(r.waiters, claimed.Won, r.had)
 	if c.finds() {
-		q.inFlight.endFinds()
+		c.q.inFlight.endFinds()
 	}
 
 	won := len(claimed.Won)
 	r.begin = won - len(r.had)
-	if f.lent {
-		q.shards.at(c.shard).stuck--
-		r.begin, r.idle = q.plan.regain(c.trigger, len(r.had)-r.idle, r.begin), 0
+	if c.lent {
+		c.q.shards.at(c.shard).stuck--
+		r.begin, r.idle = c.q.plan.regain(c.trigger, len(r.had)-r.idle, r.begin), 0
 		return r
 	}
 
-	q.plan.slots.answered(c.trigger, c.n)
+	c.q.plan.slots.answered(c.trigger, c.n)
 	r.idle += c.n - won
 	return r
 }
 
 // start starts the attempts of claimed notices, and releases those for which there is no slot.
-func (q *routeQueue) start(won []store.Claim, j job, r recorded) {
+func (c *claimCall) start(won []store.Claim, j job, r recorded) {
 	begin := r.begin
 	for i := range won {
 		if len(r.had) > 0 && slices.Contains(r.had, i) {
@@ -219,116 +206,119 @@ func (q *routeQueue) start(won []store.Claim, j job, r recorded) {
 
 		j.claim, j.waiter = &won[i], r.waiters[won[i].Key]
 		if begin--; begin < 0 {
-			q.attempts.release(j, notice.ReasonLease, false)
+			c.q.attempts.release(j, notice.ReasonLease, false)
 			continue
 		}
 
-		q.attempts.begin(j, r.closed)
+		c.q.attempts.begin(j, r.closed)
 	}
 }
 
 // report passes the result of a claim call, which came at some time, to the observers.
-func (q *routeQueue) report(c call, claimed *store.Claimed, at time.Time) {
-	q.hintEarly(c.trigger, *claimed, at)
-	if q.r.Adopt && c.trigger != triggerEvent && len(claimed.Won) > 0 {
-		q.expire(claimed.Won)
+func (c *claimCall) report(claimed *store.Claimed, at time.Time) {
+	c.hintEarly(*claimed, at)
+	if c.q.r.Adopt && c.trigger != triggerEvent && len(claimed.Won) > 0 {
+		c.expire(claimed.Won)
 	}
 
-	q.d.o.Observer.Claim(c.trigger.source(), notice.ClaimWon, len(claimed.Won))
-	q.d.o.Observer.Claim(c.trigger.source(), notice.ClaimLost, claimed.Lost)
-	q.d.o.Observer.Claim(c.trigger.source(), notice.ClaimStale, claimed.Stale)
-	q.d.o.Observer.Claim(c.trigger.source(), notice.ClaimParked, claimed.Parked)
+	c.q.d.o.Observer.Claim(c.trigger.source(), notice.ClaimWon, len(claimed.Won))
+	c.q.d.o.Observer.Claim(c.trigger.source(), notice.ClaimLost, claimed.Lost)
+	c.q.d.o.Observer.Claim(c.trigger.source(), notice.ClaimStale, claimed.Stale)
+	c.q.d.o.Observer.Claim(c.trigger.source(), notice.ClaimParked, claimed.Parked)
 	if len(claimed.StaleKeys) > 0 && c.waiters == nil {
-		q.d.o.Strays.Stale(q.r, claimed.StaleKeys)
+		c.q.d.o.Strays.Stale(c.q.r, claimed.StaleKeys)
 	}
 }
 
-// failed records a call without a reply, and returns the health of its shard. The caller holds mu.
-func (q *routeQueue) failed(c call, err error) *health {
-	l := q.shards.at(c.shard)
+// failed records a call without a reply, and returns the health of its shard. The caller holds the queue's lock.
+func (c *claimCall) failed(err error) *health {
+	l := c.q.shards.at(c.shard)
 	l.delays.claimFailed(c.sent)
-	q.plan.backlog.ask(c.shard, wantDue)
+	c.q.plan.backlog.ask(c.shard, wantDue)
 	if c.over.holder != "" && c.rounds == 0 {
-		q.plan.remember(c.over)
+		c.q.plan.remember(c.over)
 	}
 
+	again := c.call
 	// A recovery call counts only if it is answered. This one may have renewed some leases, so the
 	// next one starts from the beginning.
-	c.rounds, c.found = max(c.rounds-1, 0), 0
-	if c.sorts() { // a repeated call could claim other ones
-		c.keys, c.asked = nil, c.n
+	again.rounds, again.found = max(again.rounds-1, 0), 0
+	if again.sorts() { // a repeated call could claim other ones
+		again.keys, again.asked = nil, again.n
 	}
 
 	// Redis may have run the call although no reply came. That is also true of its last retry,
 	// which would have renewed the leases.
-	if (!wire.NotSent(err) || c.again) && time.Since(c.begun) < 2*q.r.Lease() {
-		l.unanswered.add(c)
+	if (!wire.NotSent(err) || again.again) && time.Since(again.begun) < 2*c.q.r.Lease() {
+		l.unanswered.add(again)
 	}
 
 	l.health.claimFailed()
 	return l.health
 }
 
-// answered records a call with a reply and requests what remains to be done. The caller holds mu.
-func (q *routeQueue) answered(c call, claimed store.Claimed) {
-	l := q.shards.at(c.shard)
+// answered records a call with a reply and requests what remains to be done. The caller holds the queue's lock.
+func (c *claimCall) answered(claimed store.Claimed) {
+	l := c.q.shards.at(c.shard)
 	l.health.claimed()
 	l.delays.claimed(time.Now())
 	if c.sorts() {
-		if !q.plan.hints.putFirst(claimed.Left, c.trigger) || claimed.More {
-			q.plan.backlog.ask(c.shard, wantDue)
+		if !c.q.plan.hints.putFirst(claimed.Left, c.trigger) || claimed.More {
+			c.q.plan.backlog.ask(c.shard, wantDue)
 		}
 
 		return
 	}
 
 	if claimed.More {
-		q.plan.backlog.ask(c.shard, c.want)
+		c.q.plan.backlog.ask(c.shard, c.want)
 	}
 
 	if c.kind == kindSweep {
-		s := &q.plan.backlog.shards[c.shard]
+		s := &c.q.plan.backlog.shards[c.shard]
 		s.from = cmp.Or(claimed.Next, s.from)
-	} else if c.over.from = claimed.Next; c.over.from != "" {
-		q.plan.remember(c.over)
+	} else if over := c.over; claimed.Next != "" {
+		over.from = claimed.Next
+		c.q.plan.remember(over)
 	}
 
 	if claimed.More && c.keys != nil && claimed.Answers < len(c.keys) {
 		// The reply was full. This call may have claimed the other keys already, if it is a retry.
-		rest := c
+		rest := c.call
 		rest.keys = c.keys[claimed.Answers:]
 		rest.n = len(rest.keys)
 		l.unanswered.add(rest)
 	}
 
-	if c.rounds == 0 || q.closed {
+	if c.rounds == 0 || c.q.closed {
 		return
 	}
 
-	if c.found += len(claimed.Won); (claimed.More || len(claimed.Won) == c.n) && c.found < c.asked {
+	again := c.call
+	if again.found += len(claimed.Won); (claimed.More || len(claimed.Won) == again.n) && again.found < again.asked {
 		// There were not enough slots for all claims, or the reply was full. Continue the same recovery with the claims
 		// whose leases it has not renewed.
-		c.rounds--
-		l.unanswered.add(c)
+		again.rounds--
+		l.unanswered.add(again)
 		return
 	}
 
-	c.found = 0
-	if after, again := recovery(c); again {
+	again.found = 0
+	if after, left := recovery(again); left {
 		time.AfterFunc(after, func() {
-			q.mu.Lock()
-			defer q.mu.Unlock()
-			if !q.closed && l.unanswered.add(c) {
-				q.claimMore()
+			c.q.mu.Lock()
+			defer c.q.mu.Unlock()
+			if !c.q.closed && l.unanswered.add(again) {
+				c.q.claimMore()
 			}
 		})
 	}
 }
 
 // hintEarly normally claims the notices in claimed.Early as soon as they are due. A claim call has asked for them
-// before their due time. claimed is the reply to that call, at the time of its arrival, and t the cause of the call.
-func (q *routeQueue) hintEarly(t trigger, claimed store.Claimed, at time.Time) {
-	grace := time.Duration(q.d.grace.Load())
+// before their due time. claimed is the reply to that call, at the time of its arrival.
+func (c *claimCall) hintEarly(claimed store.Claimed, at time.Time) {
+	grace := time.Duration(c.q.d.grace.Load())
 	for _, e := range claimed.Early {
 		wait := e.At.Sub(claimed.Now)
 		if wait > grace {
@@ -337,21 +327,21 @@ func (q *routeQueue) hintEarly(t trigger, claimed store.Claimed, at time.Time) {
 
 		// The cluster node that has sent the event may have another clock. It sends each event only once, so without
 		// the repetition the sweep would claim the notice, one grace late.
-		time.AfterFunc(wait-time.Since(at), func() { q.hint(e.Key, t) })
+		time.AfterFunc(wait-time.Since(at), func() { c.q.hint(e.Key, c.trigger) })
 	}
 }
 
 // expire lets Redis delete the timers of swept notices now. Where timers are adopted, an expired
 // event after the notice has been settled and deleted would look like a timer without a notice.
-func (q *routeQueue) expire(won []store.Claim) {
+func (c *claimCall) expire(won []store.Claim) {
 	ks := make([]string, len(won))
 	for i := range won {
 		ks[i] = won[i].Key
 	}
 
-	ctx, cancel := context.WithTimeout(q.d.work, claimTimeout)
+	ctx, cancel := context.WithTimeout(c.q.d.work, claimTimeout)
 	defer cancel()
-	if _, err := q.d.o.Timers.Touch(ctx, ks); err != nil && q.d.work.Err() == nil {
-		q.d.o.Logger.Debug("cannot expire the timers of swept notices", zap.String("route", q.r.Name), zap.Error(err))
+	if _, err := c.q.d.o.Timers.Touch(ctx, ks); err != nil && c.q.d.work.Err() == nil {
+		c.q.d.o.Logger.Debug("cannot expire the timers of swept notices", zap.String("route", c.q.r.Name), zap.Error(err))
 	}
 }

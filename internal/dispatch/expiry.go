@@ -17,12 +17,13 @@ const expiryPause = 50 * time.Millisecond
 // Expire makes the notices of a partition dead that have expired. They need no slots, so Expire does so on a paused route, and at an
 // instance whose slots are all taken, too. It never blocks. A call during another one for the same partition does nothing.
 func (d *Dispatcher) Expire(p keys.Partition) {
-	q := d.queues[p.Prefix]
-	if q == nil {
-		return
+	if q := d.queues[p.Prefix]; q != nil {
+		q.expire(q.shards.at(p.Shard))
 	}
+}
 
-	l := q.shards.at(p.Shard)
+// expire settles the expired notices of a shard in a separate goroutine, unless another one does so.
+func (q *routeQueue) expire(l *shardQueue) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if l.expiring || q.closed {
@@ -30,9 +31,9 @@ func (d *Dispatcher) Expire(p keys.Partition) {
 	}
 
 	l.expiring = true
-	d.wg.Add(1)
+	q.d.wg.Add(1)
 	go func() {
-		defer d.wg.Done()
+		defer q.d.wg.Done()
 		wait := q.attempts.expireAll(l)
 		time.AfterFunc(wait, func() {
 			q.mu.Lock()

@@ -218,3 +218,18 @@ func (q *routeQueue) claimMore() {
 		q.begin(c)
 	}
 }
+
+// begin takes the slots of a call and sends it in its own goroutine. The caller holds mu.
+func (q *routeQueue) begin(c call) {
+	q.plan.slots.begin(c.trigger, c.n)
+	if c.finds() {
+		q.inFlight.beginFinds()
+	}
+
+	sent := &claimCall{call: c, q: q}
+	q.d.wg.Add(1)
+	go func() {
+		defer q.d.wg.Done()
+		sent.run()
+	}()
+}
