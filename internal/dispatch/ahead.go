@@ -10,35 +10,35 @@ import (
 // recent speed, start within this time. A claim call takes about as long.
 const aheadFor = 3 * time.Millisecond
 
-// readyMost is how long a notice claimed ahead may wait for a handler to end. A longer wait means
+// aheadMost is how long a notice claimed ahead may wait for a handler to end. A longer wait means
 // that the handlers have become slow, and another instance may have a free slot.
-const readyMost = 50 * time.Millisecond
+const aheadMost = 50 * time.Millisecond
 
 // ahead holds claims beyond a route's slots, so that the next handler starts without waiting for a
-// claim call. The queue's mutex guards it.
+// claim call. The lock of readyQueue guards it.
 type ahead struct {
 	handling int // attempts on workers
 	known    bool
-	mean     float64 // recent duration of a handler, in seconds
-	ready    ready   // waiting claims
-	armed    bool    // the timer for expireReady is set
+	mean     float64     // recent duration of a handler, in seconds
+	claims   aheadClaims // they wait for a handler
+	armed    bool        // the timer for expireAhead is set
 }
 
-// ready holds claims that wait for a handler, by class, oldest first.
-type ready struct {
+// aheadClaims are claims that wait for a handler, by class, oldest first.
+type aheadClaims struct {
 	jobs   [notice.Classes][]job
 	n      int
 	starts int // see notice.Next
 }
 
-func (r *ready) add(j job) {
+func (r *aheadClaims) add(j job) {
 	c := j.claim.Class()
 	r.jobs[c] = append(r.jobs[c], j)
 	r.n++
 }
 
 // next removes and returns the claim whose attempt starts next.
-func (r *ready) next() (j job, ok bool) {
+func (r *aheadClaims) next() (j job, ok bool) {
 	if r.n == 0 {
 		return job{}, false
 	}
@@ -49,7 +49,7 @@ func (r *ready) next() (j job, ok bool) {
 }
 
 // shift removes and returns the oldest claim of a class.
-func (r *ready) shift(c notice.Class) (j job) {
+func (r *aheadClaims) shift(c notice.Class) (j job) {
 	j, r.jobs[c][0] = r.jobs[c][0], job{}
 	if r.jobs[c] = r.jobs[c][1:]; len(r.jobs[c]) == 0 {
 		r.jobs[c] = nil
@@ -60,7 +60,7 @@ func (r *ready) shift(c notice.Class) (j job) {
 }
 
 // late removes and returns the claims that came until a time.
-func (r *ready) late(until time.Time) (list []job) {
+func (r *aheadClaims) late(until time.Time) (list []job) {
 	for c := range r.jobs {
 		for len(r.jobs[c]) > 0 && !r.jobs[c][0].at.After(until) {
 			list = append(list, r.shift(notice.Class(c)))
@@ -70,17 +70,17 @@ func (r *ready) late(until time.Time) (list []job) {
 }
 
 // drop removes and returns all claims.
-func (r *ready) drop() (list []job) {
+func (r *aheadClaims) drop() (list []job) {
 	for c := range r.jobs {
 		list = append(list, r.jobs[c]...)
 	}
 
-	*r = ready{}
+	*r = aheadClaims{}
 	return list
 }
 
 // oldest returns when the oldest claim came.
-func (r *ready) oldest() (at time.Time) {
+func (r *aheadClaims) oldest() (at time.Time) {
 	for _, list := range r.jobs {
 		if len(list) > 0 && (at.IsZero() || list[0].at.Before(at)) {
 			at = list[0].at
@@ -116,7 +116,7 @@ func (a *ahead) size(slots int) int {
 }
 
 // pace records the duration of a handler and updates how many claims are made ahead.
-func (q *routeQueue) pace(d time.Duration) {
+func (q *readyQueue) pace(d time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ahead.took(d)
@@ -125,12 +125,12 @@ func (q *routeQueue) pace(d time.Duration) {
 
 // next returns the next waiting attempt for a worker. If there is none, the worker no longer counts
 // as handling.
-func (q *routeQueue) next() (j job, ok bool) {
+func (q *readyQueue) next() (j job, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	a := &q.ahead
 	if a.handling <= max(q.plan.slots.all, 1) { // the number of slots may have been reduced
-		j, ok = a.ready.next()
+		j, ok = a.claims.next()
 	}
 
 	if !ok {
@@ -142,7 +142,7 @@ func (q *routeQueue) next() (j job, ok bool) {
 
 // await queues a claim that was made ahead until a handler ends, and reports whether it did. A
 // claim that runs no handler never waits.
-func (q *routeQueue) await(j job) bool {
+func (q *readyQueue) await(j job) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	a := &q.ahead
@@ -151,28 +151,28 @@ func (q *routeQueue) await(j job) bool {
 		return false
 	}
 
-	a.ready.add(j)
+	a.claims.add(j)
 	q.d.wg.Add(1)
 	if !a.armed {
 		a.armed = true
-		time.AfterFunc(readyMost, q.expireReady)
+		time.AfterFunc(aheadMost, q.expireAhead)
 	}
 
 	return true
 }
 
-// expireReady releases the claims that waited for readyMost or longer. It stops claiming ahead
+// expireAhead releases the claims that waited for aheadMost or longer. It stops claiming ahead
 // until the next handler has ended.
-func (q *routeQueue) expireReady() {
+func (q *readyQueue) expireAhead() {
 	q.mu.Lock()
 	a := &q.ahead
-	back := a.ready.late(time.Now().Add(-readyMost))
+	back := a.claims.late(time.Now().Add(-aheadMost))
 	if len(back) > 0 {
 		a.known, q.plan.slots.ahead = false, 0
 	}
 
-	if a.armed = a.ready.n > 0; a.armed {
-		time.AfterFunc(readyMost-time.Since(a.ready.oldest()), q.expireReady)
+	if a.armed = a.claims.n > 0; a.armed {
+		time.AfterFunc(aheadMost-time.Since(a.claims.oldest()), q.expireAhead)
 	}
 
 	q.mu.Unlock()

@@ -105,7 +105,7 @@ func TestClaimsAheadAreReleasedWhenHandlersHang(t *testing.T) {
 		if n := claimed(s); n != 64+64-4 {
 			t.Errorf("%d are claimed while the handlers were quick, want 124", n)
 		}
-		after(readyMost + 2*settleInterval)
+		after(aheadMost + 2*settleInterval)
 		if n := claimed(s); n != 64 {
 			t.Errorf("%d are claimed, want the 64 whose handlers hang", n)
 		}

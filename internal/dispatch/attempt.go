@@ -63,7 +63,7 @@ type attempts struct {
 	stop     chan struct{} // closed when pending settles are abandoned
 }
 
-// attemptQueue is what attempts need of the queue of their route. *[routeQueue] implements it.
+// attemptQueue is what attempts need of the queue of their route. *[readyQueue] implements it.
 type attemptQueue interface {
 	// await queues a claim that was made ahead until a handler ends, and reports whether it did.
 	await(j job) bool

@@ -9,7 +9,7 @@ const (
 	wantDue          // all due notices: hints for some were dropped
 )
 
-// backlog holds the requested sweeps of one route, by shard. The queue's mutex guards it.
+// backlog holds the requested sweeps of one route, by shard. The lock of readyQueue guards it.
 type backlog struct {
 	shards []sweeps
 	last   int // the last shard that was swept

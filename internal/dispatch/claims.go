@@ -97,11 +97,11 @@ func (c *claimCall) send(ctx context.Context) (store.Claimed, error) {
 // would withhold them for seconds from shards on healthy nodes.
 const slotsHeld = 100 * time.Millisecond
 
-// claimCall is a claim call that was sent: it decides what its reply, or its failure, leaves to do. The lock of the queue guards
-// lent and replied.
+// claimCall is a claim call that was sent: it decides what its reply, or its failure, leaves to do. The lock of readyQueue
+// guards lent and replied.
 type claimCall struct {
 	call
-	q             *routeQueue
+	q             *readyQueue
 	lent, replied bool
 }
 
@@ -150,7 +150,7 @@ func (c *claimCall) run() {
 	}
 }
 
-// recorded is the state of a routeQueue after the reply to a claim call.
+// recorded is the state of a readyQueue after the reply to a claim call.
 type recorded struct {
 	waiters map[string]*waiter // of the call, whose handlers may start
 	had     []int              // indexes of claimed notices that were in flight already
@@ -230,7 +230,7 @@ func (c *claimCall) report(claimed *store.Claimed, at time.Time) {
 	}
 }
 
-// failed records a call without a reply, and returns the health of its shard. The caller holds the queue's lock.
+// failed records a call without a reply, and returns the health of its shard. The caller holds the lock of q.
 func (c *claimCall) failed(err error) *health {
 	l := c.q.shards.at(c.shard)
 	l.delays.claimFailed(c.sent)
@@ -257,7 +257,7 @@ func (c *claimCall) failed(err error) *health {
 	return l.health
 }
 
-// answered records a call with a reply and requests what remains to be done. The caller holds the queue's lock.
+// answered records a call with a reply and requests what remains to be done. The caller holds the lock of q.
 func (c *claimCall) answered(claimed store.Claimed) {
 	l := c.q.shards.at(c.shard)
 	l.health.claimed()

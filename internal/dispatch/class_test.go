@@ -17,7 +17,7 @@ import (
 
 // Claims that wait for a handler are started in order of their classes; of ten starts each later class has one.
 func TestReadyClaimsStartByClass(t *testing.T) {
-	var r ready
+	var r aheadClaims
 	from := time.Now()
 	for i := range 30 {
 		n := &notice.Notice{AttemptsMade: i % 3}

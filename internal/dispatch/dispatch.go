@@ -196,7 +196,7 @@ func (o *Options) setDefaults() {
 type Dispatcher struct {
 	o      Options
 	log    attemptLog
-	queues map[string]*routeQueue
+	queues map[string]*readyQueue
 	total  total
 	tokens atomic.Uint64
 	grace  atomic.Int64
@@ -220,13 +220,13 @@ var ErrShutdown = errors.New("shutting down")
 // New returns a Dispatcher. It claims nothing until SetPaused has been called.
 func New(o Options) *Dispatcher {
 	o.setDefaults()
-	d := &Dispatcher{o: o, log: attemptLog{o.Observer, o.LogAttempts, o.Logger}, queues: map[string]*routeQueue{}}
+	d := &Dispatcher{o: o, log: attemptLog{o.Observer, o.LogAttempts, o.Logger}, queues: map[string]*readyQueue{}}
 	d.jobs, d.shortages = make(chan job), newShortages(o.Logger)
 	d.total.free = o.Total
 	d.grace.Store(int64(o.Grace))
 	d.work, d.cancel = context.WithCancelCause(context.Background())
 	for _, r := range o.Routes {
-		d.queues[r.Prefix] = newRouteQueue(d, r)
+		d.queues[r.Prefix] = newReadyQueue(d, r)
 	}
 
 	return d

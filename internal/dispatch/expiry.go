@@ -23,7 +23,7 @@ func (d *Dispatcher) Expire(p keys.Partition) {
 }
 
 // expire settles the expired notices of a shard in a separate goroutine, unless another one does so.
-func (q *routeQueue) expire(l *shardQueue) {
+func (q *readyQueue) expire(l *shardQueue) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if l.expiring || q.closed {

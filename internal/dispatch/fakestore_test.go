@@ -477,7 +477,7 @@ func quiet(t *testing.T, d *Dispatcher) {
 		q.mu.Lock()
 		slots := q.plan.slots
 		slots.ahead = 0
-		if q.ahead.handling != 0 || q.ahead.ready.n != 0 {
+		if q.ahead.handling != 0 || q.ahead.claims.n != 0 {
 			t.Errorf("%s: %+v", prefix, q.ahead)
 		}
 		f := q.inFlight

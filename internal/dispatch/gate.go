@@ -34,8 +34,7 @@ const (
 
 // gate decides whether an attempt of one route may call its receiver now: the receiver is not paused, and its host has a free
 // slot that no other notice waits for. It remembers the notices that wait for a slot of their host, and records the answers
-// of receivers. It has its own lock, which may be taken under the queue's, and under which only locks of the total, of health
-// and of hosts are taken.
+// of receivers. It has its own lock: see readyQueue for the order of locks.
 type gate struct {
 	r         *route.Route
 	hosts     Hosts // the handler, if it limits calls to hosts; otherwise nil
@@ -90,7 +89,7 @@ func (g *gate) answered(e *finished) {
 }
 
 // claim removes up to n notices of one open partition whose hosts have free slots, for a claim call by key. total takes their
-// slots of the total, and returns how many it got. The caller holds the queue's lock, which guards what open reads.
+// slots of the total, and returns how many it got. The caller holds the lock of readyQueue, for open.
 func (g *gate) claim(n int, open func(shard int) bool, total func(n int) int) (list []*waiter, shard int) {
 	if g.waiting.n.Load() == 0 {
 		return nil, 0

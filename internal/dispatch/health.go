@@ -28,7 +28,7 @@ type health struct {
 	woken    chan struct{} // closed by awake
 }
 
-// waker claims as many notices as possible. *[routeQueue] implements it.
+// waker claims as many notices as possible. *[readyQueue] implements it.
 type waker interface{ wake() }
 
 // newHealth returns a health without failures. Failed claims are logged as part of group.

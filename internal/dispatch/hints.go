@@ -21,7 +21,7 @@ const (
 // leaves a quarter of the slots to hints.
 const hintsExpected = 500 * time.Millisecond
 
-// hints are the keys of one route that may be due and wait for a claim call. The queue's mutex
+// hints are the keys of one route that may be due and wait for a claim call. The lock of readyQueue
 // guards them.
 type hints struct {
 	waiting []hint

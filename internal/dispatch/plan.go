@@ -7,8 +7,8 @@ import (
 	"notifier/internal/route"
 )
 
-// plan decides what a route claims next: it holds the claims that are asked for, and the slots for them. The lock of the
-// queue guards it.
+// plan chooses the next claim call of a route: it holds the requests for claims, and the slots for them. The lock of readyQueue
+// guards it.
 type plan struct {
 	d      *Dispatcher
 	r      *route.Route

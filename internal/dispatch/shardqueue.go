@@ -8,8 +8,8 @@ import (
 	"notifier/internal/route"
 )
 
-// shardQueue is the part of a routeQueue for one shard: failed claims and settles of one shard do
-// not delay other shards. The queue's mutex guards it unless stated otherwise.
+// shardQueue is the part of a readyQueue for one shard: failed claims and settles of one shard do
+// not delay other shards. The lock of readyQueue guards it unless stated otherwise.
 type shardQueue struct {
 	shard      int
 	settles    *pace.Batcher[finished]
@@ -45,7 +45,7 @@ func (l *shardQueues) awake() {
 
 func (l *shardQueues) at(shard int) *shardQueue { return l.all()[shard] }
 
-func newShardQueue(q *routeQueue, shard int) *shardQueue {
+func newShardQueue(q *readyQueue, shard int) *shardQueue {
 	l := &shardQueue{shard: shard, health: newHealth(q, q.d.o.Logger, &q.d.claims), paused: true}
 	l.settles = pace.NewBatcher(pace.BatcherOptions{MaxSenders: maxCalls, MinExtra: settleBatchMin, MaxBatch: maxBatch,
 		Interval: settlesEvery(q.r, q.d.o.Shards.Places())},
@@ -74,7 +74,7 @@ func settlesEvery(r *route.Route, parts int) time.Duration {
 }
 
 // setParts updates the settle interval for n parts of the load.
-func (q *routeQueue) setParts(n int) {
+func (q *readyQueue) setParts(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
@@ -99,7 +99,7 @@ func (l *shardQueue) setInterval(r *route.Route, parts int) {
 }
 
 // woke records whether a settle of a shard has made a notice due that waited for another one, and claims it.
-func (q *routeQueue) woke(shard int, woke bool) {
+func (q *readyQueue) woke(shard int, woke bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if l := q.shards.at(shard); l.woke != woke && !q.closed {

@@ -11,7 +11,7 @@ type takeover struct {
 	from   string // cursor of the next call
 }
 
-func (q *routeQueue) askTakeover(t takeover) {
+func (q *readyQueue) askTakeover(t takeover) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.plan.remember(t)

@@ -15,7 +15,7 @@ var recoveries = []time.Duration{time.Second, 4 * time.Second}
 
 // unanswered is a list of claim calls of one shard whose replies were lost. Redis may have executed such a call and
 // reserved notices for this process. To find them before their leases end, the call is repeated or its claims are
-// searched for. The queue's mutex guards unanswered.
+// searched for. The lock of readyQueue guards unanswered.
 type unanswered struct{ calls []call }
 
 // add appends a call, if there is room. Keys of one call are repeated together: in parts, as slots or the size of

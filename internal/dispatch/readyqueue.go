@@ -10,17 +10,20 @@ import (
 	"notifier/internal/route"
 )
 
-// routeQueue claims the due notices of one route, runs the handler for them and settles the results. mu guards the
-// fields below it.
-type routeQueue struct {
+// readyQueue decides when notices of one route are claimed, and how many. Events, hints and sweeps ask for claims. It starts a
+// claim call for them while slots are free, and keeps the claims that wait for a handler.
+//
+// mu guards the fields below it. Locks are taken in this order: that of readyQueue, that of gate, one of total, health and
+// Hosts. No lock is taken under those of inFlight, delays, serviceKeys and shortages.
+type readyQueue struct {
 	d      *Dispatcher
 	r      *route.Route
 	shards *shardQueues
-	// These have their own locks.
+	// These have their own locks, or none.
 	inFlight *inFlight
 	gate     *gate
 	keys     *serviceKeys
-	attempts *attempts // has no lock
+	attempts *attempts
 
 	mu     sync.Mutex
 	plan   plan
@@ -30,8 +33,8 @@ type routeQueue struct {
 	closed bool
 }
 
-func newRouteQueue(d *Dispatcher, r *route.Route) *routeQueue {
-	q := &routeQueue{d: d, r: r, shards: &shardQueues{}, inFlight: newInFlight(d.o.Fleet)}
+func newReadyQueue(d *Dispatcher, r *route.Route) *readyQueue {
+	q := &readyQueue{d: d, r: r, shards: &shardQueues{}, inFlight: newInFlight(d.o.Fleet)}
 	q.gate = newGate(d, r, q)
 	q.plan = plan{d: d, r: r, gate: q.gate, shards: q.shards, share: share{queue: q, weight: max(r.Weight, 1)},
 		slots: newSlots(r.Slots()), backlog: newBacklog(d.o.Shards.Places())}
@@ -44,7 +47,7 @@ func newRouteQueue(d *Dispatcher, r *route.Route) *routeQueue {
 }
 
 // grow adds queues for new shards.
-func (q *routeQueue) grow(shards int) {
+func (q *readyQueue) grow(shards int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	list := slices.Clone(q.shards.all())
@@ -56,7 +59,7 @@ func (q *routeQueue) grow(shards int) {
 	q.shards.p.Store(&list)
 }
 
-func (q *routeQueue) hint(key string, t trigger) bool {
+func (q *readyQueue) hint(key string, t trigger) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.plan.hints.last = time.Now()
@@ -71,10 +74,10 @@ func (q *routeQueue) hint(key string, t trigger) bool {
 	return true
 }
 
-// claimSoon calls claimMore in a goroutine of its own, so that the listener first passes on the events that Redis sent
-// together. Claimed at once, the first of them would get a call of its own, and the others would wait for its reply.
+// claimSoon calls claimMore in a separate goroutine, so that the listener first passes on the events that Redis sent
+// together. Claimed at once, the first of them would get a separate call, and the others would wait for its reply.
 // The caller holds mu.
-func (q *routeQueue) claimSoon() {
+func (q *readyQueue) claimSoon() {
 	if q.soon {
 		return
 	}
@@ -91,7 +94,7 @@ func (q *routeQueue) claimSoon() {
 }
 
 // hintFirst adds hints of first attempts before all others.
-func (q *routeQueue) hintFirst(shard int, keys []string) {
+func (q *readyQueue) hintFirst(shard int, keys []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.shards.at(shard).paused || q.closed || q.plan.slots.all == 0 || !q.plan.hints.putFirst(keys, triggerHint) {
@@ -101,14 +104,14 @@ func (q *routeQueue) hintFirst(shard int, keys []string) {
 	q.claimMore()
 }
 
-func (q *routeQueue) askSweep(shard int, w want) {
+func (q *readyQueue) askSweep(shard int, w want) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.plan.backlog.ask(shard, w)
 	q.claimMore()
 }
 
-func (q *routeQueue) setSlots(n int) {
+func (q *readyQueue) setSlots(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.plan.slots.resize(n)
@@ -116,7 +119,7 @@ func (q *routeQueue) setSlots(n int) {
 	q.claimMore()
 }
 
-func (q *routeQueue) room(shard int) int {
+func (q *readyQueue) room(shard int) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.shards.at(shard).paused || q.closed {
@@ -126,13 +129,13 @@ func (q *routeQueue) room(shard int) int {
 	return max(q.plan.slots.free-len(q.plan.hints.waiting), 0)
 }
 
-func (q *routeQueue) paused(shard int) bool {
+func (q *readyQueue) paused(shard int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.shards.at(shard).paused || q.closed
 }
 
-func (q *routeQueue) setPaused(paused func(p keys.Partition) bool) {
+func (q *readyQueue) setPaused(paused func(p keys.Partition) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, l := range q.shards.all() {
@@ -148,26 +151,26 @@ func (q *routeQueue) setPaused(paused func(p keys.Partition) bool) {
 }
 
 // addRunning counts attempts without slots.
-func (q *routeQueue) addRunning(n int) {
+func (q *readyQueue) addRunning(n int) {
 	q.mu.Lock()
 	q.plan.slots.running += n
 	q.mu.Unlock()
 }
 
-func (q *routeQueue) isClosed() bool {
+func (q *readyQueue) isClosed() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.closed
 }
 
 // running returns the number of attempts that are not settled yet.
-func (q *routeQueue) running() int {
+func (q *readyQueue) running() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.plan.slots.running
 }
 
-func (q *routeQueue) close() {
+func (q *readyQueue) close() {
 	for _, l := range q.shards.all() {
 		l.health.stop()
 	}
@@ -176,13 +179,13 @@ func (q *routeQueue) close() {
 	q.closed, q.plan.takeovers = true, nil
 	q.plan.hints.drop()
 	q.gate.close()
-	ready := q.ahead.ready.drop()
+	waiting := q.ahead.claims.drop()
 	q.mu.Unlock()
-	q.attempts.releaseAll(ready, notice.ReasonShutdown)
+	q.attempts.releaseAll(waiting, notice.ReasonShutdown)
 }
 
 // wake claims as many notices as possible.
-func (q *routeQueue) wake() {
+func (q *readyQueue) wake() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.claimMore()
@@ -190,7 +193,7 @@ func (q *routeQueue) wake() {
 
 // freeSlots frees slots and continues claiming, first for routes that wait for the total and hold
 // less of it.
-func (q *routeQueue) freeSlots(f freed) {
+func (q *readyQueue) freeSlots(f freed) {
 	waiting := q.d.total.give(&q.plan.share, f.slots)
 	q.mu.Lock()
 	q.plan.slots.release(f)
@@ -208,7 +211,7 @@ func (q *routeQueue) freeSlots(f freed) {
 
 // claimMore starts claim calls as long as slots are free and notices wait to be claimed. Some slots are reserved for
 // hints, so that a backlog does not delay notices that are due now. The caller holds mu.
-func (q *routeQueue) claimMore() {
+func (q *readyQueue) claimMore() {
 	for q.plan.slots.room() > 0 && !q.closed && q.plan.openShards() && !q.keys.missing() {
 		c, ok := q.plan.next()
 		if !ok {
@@ -220,7 +223,7 @@ func (q *routeQueue) claimMore() {
 }
 
 // begin takes the slots of a call and sends it in its own goroutine. The caller holds mu.
-func (q *routeQueue) begin(c call) {
+func (q *readyQueue) begin(c call) {
 	q.plan.slots.begin(c.trigger, c.n)
 	if c.finds() {
 		q.inFlight.beginFinds()
