@@ -195,6 +195,14 @@ func (a *attempts) release(j job, why notice.Reason, hasSlot bool) {
 		trigger: j.trigger, slot: hasSlot})
 }
 
+// releaseAll gives up claims whose attempts have not started.
+func (a *attempts) releaseAll(list []job, why notice.Reason) {
+	for _, j := range list {
+		a.release(j, why, true)
+		a.d.wg.Done()
+	}
+}
+
 // pushes reports whether the settle delivers the notice, by a push to a list or stream.
 func pushes(p *notice.Push) bool { return p != nil && len(p.Entry) > 0 }
 
@@ -270,14 +278,6 @@ func interrupted(n *notice.Notice) (lost int) {
 		}
 	}
 	return lost
-}
-
-// releaseAll gives up claims whose attempts have not started.
-func (a *attempts) releaseAll(list []job, why notice.Reason) {
-	for _, j := range list {
-		a.release(j, why, true)
-		a.d.wg.Done()
-	}
 }
 
 // abandon gives up the settles that Redis does not accept.
