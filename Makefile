@@ -28,7 +28,7 @@ TIMEOUT    ?= 10m
 PARALLEL   ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check race lint bench bench-worker bench-pairs bench-age bench-nightly bench-go fault history history-load reshard-load timetravel chaos load outside verifiers alerts telemetry helm distributed ways fuzz model sim cover doc deps generate release
+.PHONY: help run build test check race lint bench bench-worker bench-pairs bench-age bench-nightly bench-go fault history history-load reshard-load timetravel chaos load punctuality outside verifiers alerts telemetry helm distributed ways fuzz model sim cover doc deps generate release
 
 help: ## Prints this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ chaos: ## Lets everything go wrong for CHAOS_MINUTES while a ledger counts lost,
 
 load: deps ## Runs LOAD_RATE notices a second among LOAD_PENDING for LOAD_MINUTES, then three times what fits; RECORD=1 writes docs
 	$(GO) test -tags load -count 1 -timeout 12h -v -run TestLoad ./test/load -load.minutes=$(LOAD_MINUTES) -load.rate=$(LOAD_RATE) -load.pending=$(LOAD_PENDING)
+
+punctuality: deps ## Measures lateness at two instances for LOAD_MINUTES at 1,000 notices a second, while instances are killed; RECORD=1 writes docs
+	$(GO) test -tags load -count 1 -timeout 12h -v -run TestPunctuality ./test/load -load.minutes=$(LOAD_MINUTES) -load.rate=1000
 
 outside: ## Makes clients from openapi.json with two generators, and calls a running service with each
 	cd test/outside && mkdir -p testdata/oapicodegen && $(GO) generate ./... && $(GO) vet ./... && $(GO) test -count 1 -timeout $(TIMEOUT) ./...

@@ -22,7 +22,9 @@ func promtool(t *testing.T, args ...string) {
 	}
 }
 
-func TestRulesAreWellFormed(t *testing.T) { promtool(t, "check", "rules", "--lint-fatal", rules, objective) }
+func TestRulesAreWellFormed(t *testing.T) {
+	promtool(t, "check", "rules", "--lint-fatal", rules, objective)
+}
 
 // deploy/compose.yaml runs Prometheus with this configuration.
 func TestConfigurationIsWellFormed(t *testing.T) {

@@ -374,11 +374,10 @@ func (x *run) failover(s *span, pair []*node, away, back func(*node)) bool {
 func table(all []*run, seed uint64) string {
 	var b strings.Builder
 	version, _ := exec.Command("redis-server", "--version").Output()
-	commit, _ := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
 	fmt.Fprintf(&b, "Seed %d, %d instances, %d notices a second, %.3g minutes of faults; %s, %s, %s/%s, %d processors, commit %s.\n\n", seed,
 		*flagInstances, *flagRate, *flagMinutes,
 		strings.Join(strings.Fields(string(version))[:3], " "), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(),
-		strings.TrimSpace(string(commit)))
+		record.Revision())
 	b.WriteString("| run | took | promised | arrivals | faults | lost | early | after cancellation | duplicates | unexplained | never " +
 		"acknowledged | dead letters | first arrivals late: p50, p99 |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, x := range all {

@@ -3,7 +3,6 @@
 package load
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -19,11 +17,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"notifier/client"
 	"notifier/internal/testkit"
 	"notifier/test/record"
 )
@@ -79,68 +75,27 @@ func quantile(sorted []float64, q float64) float64 {
 type bench struct {
 	t   testing.TB
 	log *log
-	pid int
-	url string
-	api *client.Client
-	db  *testkit.Redis
+	service
+	db *testkit.Redis
 }
 
 func (b *bench) start() {
 	t := b.t
-	dir := t.TempDir()
-	program := filepath.Join(dir, "notifier")
-	if out, err := exec.Command("go", "build", "-o", program, "notifier/cmd/notifier").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
 	steady := httptest.NewServer(b.log.handler("steady", 0))
 	t.Cleanup(steady.Close)
 	narrow := httptest.NewServer(b.log.handler("narrow", 20*time.Millisecond))
 	t.Cleanup(narrow.Close)
 	b.db = testkit.StartRedis(t)
-	port, err := testkit.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.url = fmt.Sprintf("http://127.0.0.1:%d", port)
-	out, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = out.Close() }()
-	c := exec.Command(program, "serve")
-	c.Env = []string{"PATH=" + os.Getenv("PATH"), fmt.Sprintf("NOTIFIER_LISTEN=127.0.0.1:%d", port), "NOTIFIER_REDIS_URL=" + b.db.URL(),
-		"NOTIFIER_LOG_LEVEL=warn",
-		"NOTIFIER_RETENTION=1m", "NOTIFIER_ROUTES=steady,narrow,far", "NOTIFIER_ROUTE_FAR_PREFIX=far", "NOTIFIER_ROUTE_FAR_TARGET=log",
-		"NOTIFIER_ROUTE_STEADY_PREFIX=steady", "NOTIFIER_ROUTE_STEADY_TARGET=" + steady.URL, "NOTIFIER_ROUTE_STEADY_HOST_CONCURRENCY=64",
-		"NOTIFIER_ROUTE_NARROW_PREFIX=narrow", "NOTIFIER_ROUTE_NARROW_TARGET=" + narrow.URL, "NOTIFIER_ROUTE_NARROW_HOST_CONCURRENCY=16"}
-	c.Stdout, c.Stderr = out, out
-	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	b.pid = c.Process.Pid
-	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
-	if b.api, err = client.New(client.Options{URL: b.url}); err != nil {
-		t.Fatal(err)
-	}
-	testkit.Until(t, "ready", func() bool { h, err := b.api.Ready(context.Background()); return err == nil && h.Ready })
+	b.service = serve(t, build(t), b.db, "NOTIFIER_RETENTION=1m", "NOTIFIER_ROUTES=steady,narrow,far", "NOTIFIER_ROUTE_FAR_PREFIX=far",
+		"NOTIFIER_ROUTE_FAR_TARGET=log",
+		"NOTIFIER_ROUTE_STEADY_PREFIX=steady", "NOTIFIER_ROUTE_STEADY_TARGET="+steady.URL, "NOTIFIER_ROUTE_STEADY_HOST_CONCURRENCY=64",
+		"NOTIFIER_ROUTE_NARROW_PREFIX=narrow", "NOTIFIER_ROUTE_NARROW_TARGET="+narrow.URL, "NOTIFIER_ROUTE_NARROW_HOST_CONCURRENCY=16")
 }
 
-// batch schedules notices of a route, due evenly over a second that begins in a while.
+// batch schedules notices of a route.
 func (b *bench) batch(route string, first, n int, due func(i int) time.Time) error {
-	var body bytes.Buffer
-	for i := range n {
-		fmt.Fprintf(&body, `{"key":"%s:a:b:%d","due":%q,"body":{"order":"%0120d"}}`+"\n", route, first+i,
-			due(i).UTC().Format("2006-01-02T15:04:05.000Z"), first+i)
-	}
-	res, err := http.Post(b.url+"/v1/notices/batch", "application/x-ndjson", &body)
-	if err != nil {
+	if err := b.schedule(route, first, n, due); err != nil {
 		return err
-	}
-	said, _ := io.ReadAll(res.Body)
-	_ = res.Body.Close()
-	if res.StatusCode != http.StatusCreated {
-		return fmt.Errorf("%s: %.300s", res.Status, said)
 	}
 	if route != "far" {
 		b.log.mu.Lock()

@@ -136,10 +136,15 @@ var revision = func() string {
 		return "of this tree"
 	}
 
+	return Revision()
+}()
+
+// Revision returns the commit of the tree.
+func Revision() string {
 	out, err := exec.CommandContext(context.Background(), "git", "rev-parse", "--short", "HEAD").Output()
 	if err != nil {
 		return "of an unknown commit"
 	}
 
 	return strings.TrimSpace(string(out))
-}()
+}
