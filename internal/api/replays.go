@@ -21,15 +21,15 @@ import (
 
 // Replayer sends finalized notices again.
 type Replayer interface {
-	// MakeReplay starts a replay. With dry, it only returns the plan.
-	MakeReplay(ctx context.Context, r *history.Replay, dry bool) (*jobs.ReplayPlan, error)
-	// Replays returns the latest n replays of keys under a prefix, latest first.
-	Replays(ctx context.Context, prefix string, n int) ([]history.Replay, error)
-	// FindReplays returns the caller's replay with a name, or at most two of other clients.
-	FindReplays(ctx context.Context, q history.ReplayQuery) ([]history.Replay, error)
-	// StopReplay and ResumeReplay report whether they changed the replay with that ID.
-	StopReplay(ctx context.Context, id string) (ok bool, err error)
-	ResumeReplay(ctx context.Context, id string) (ok bool, err error)
+	// Make starts a replay. With dry, it only returns the plan.
+	Make(ctx context.Context, r *history.Replay, dry bool) (*jobs.ReplayPlan, error)
+	// List returns the latest n replays of keys under a prefix, latest first.
+	List(ctx context.Context, prefix string, n int) ([]history.Replay, error)
+	// Find returns the caller's replay with a name, or at most two of other clients.
+	Find(ctx context.Context, q history.ReplayQuery) ([]history.Replay, error)
+	// Stop and Resume report whether they changed the replay with that ID.
+	Stop(ctx context.Context, id string) (ok bool, err error)
+	Resume(ctx context.Context, id string) (ok bool, err error)
 }
 
 const (
@@ -224,7 +224,7 @@ func outcomesOf(given []notice.Ending) []notice.Ending {
 }
 
 func (a *api) replay(w http.ResponseWriter, r *http.Request, at site, x *history.Replay, dry bool) error {
-	plan, err := a.replayer.MakeReplay(r.Context(), x, dry)
+	plan, err := a.replayer.Make(r.Context(), x, dry)
 	refused := errors.Is(err, jobs.ErrEmptyReplay) || errors.Is(err, jobs.ErrLargeReplay) || errors.Is(err, jobs.ErrOtherReplay) ||
 		errors.Is(err, history.ErrSlow)
 	if known := err == nil && plan.Known; !dry && !refused && !known {
@@ -284,7 +284,7 @@ func (a *api) replays(w http.ResponseWriter, r *http.Request, at site) error {
 		return noHistory()
 	}
 
-	list, err := a.replayer.Replays(r.Context(), at.Prefix, mostReplays)
+	list, err := a.replayer.List(r.Context(), at.Prefix, mostReplays)
 	if err != nil {
 		return a.replayProblem(err)
 	}
@@ -309,7 +309,7 @@ func (a *api) theReplay(r *http.Request, at site) (history.Replay, error) {
 		q.Name, q.Whose = name, &client
 	}
 
-	list, err := a.replayer.FindReplays(r.Context(), q)
+	list, err := a.replayer.Find(r.Context(), q)
 	switch {
 	case err != nil:
 		return history.Replay{}, a.replayProblem(err)
@@ -359,9 +359,9 @@ func (a *api) switchReplay(w http.ResponseWriter, r *http.Request, at site, acti
 		return err
 	}
 
-	do, want := a.replayer.StopReplay, history.ReplayStopped
+	do, want := a.replayer.Stop, history.ReplayStopped
 	if action == audit.ReplayResume {
-		do, want = a.replayer.ResumeReplay, history.ReplayRunning
+		do, want = a.replayer.Resume, history.ReplayRunning
 	}
 
 	changed, err := do(r.Context(), x.ID)

@@ -28,7 +28,7 @@ func (x *replayer) answer(ctx context.Context) error {
 	return x.err
 }
 
-func (x *replayer) MakeReplay(ctx context.Context, r *history.Replay, dry bool) (*jobs.ReplayPlan, error) {
+func (x *replayer) Make(ctx context.Context, r *history.Replay, dry bool) (*jobs.ReplayPlan, error) {
 	if r.Name == "known" && !dry {
 		old, _, err := x.one(ctx, "rpl_runs")
 		return &jobs.ReplayPlan{Replay: &old, Known: true}, err
@@ -43,12 +43,12 @@ func (x *replayer) MakeReplay(ctx context.Context, r *history.Replay, dry bool) 
 		x.answer(ctx)
 }
 
-func (x *replayer) Replays(ctx context.Context, prefix string, n int) ([]history.Replay, error) {
+func (x *replayer) List(ctx context.Context, prefix string, n int) ([]history.Replay, error) {
 	r, _, err := x.one(ctx, "rpl_runs")
 	return []history.Replay{r}, err
 }
 
-func (x *replayer) FindReplays(ctx context.Context, q history.ReplayQuery) ([]history.Replay, error) {
+func (x *replayer) Find(ctx context.Context, q history.ReplayQuery) ([]history.Replay, error) {
 	r, ok, err := x.one(ctx, q.Name)
 	if !ok || err != nil || q.Prefix != "" {
 		return nil, err
@@ -68,11 +68,11 @@ func (x *replayer) one(ctx context.Context, id string) (r history.Replay, ok boo
 		x.answer(ctx)
 }
 
-func (x *replayer) StopReplay(ctx context.Context, id string) (bool, error) {
+func (x *replayer) Stop(ctx context.Context, id string) (bool, error) {
 	return false, x.answer(ctx)
 }
 
-func (x *replayer) ResumeReplay(ctx context.Context, id string) (bool, error) {
+func (x *replayer) Resume(ctx context.Context, id string) (bool, error) {
 	return false, x.answer(ctx)
 }
 
@@ -170,7 +170,7 @@ type named struct {
 	got    history.ReplayQuery
 }
 
-func (x *named) FindReplays(ctx context.Context, q history.ReplayQuery) (list []history.Replay, err error) {
+func (x *named) Find(ctx context.Context, q history.ReplayQuery) (list []history.Replay, err error) {
 	x.got = q
 	for _, client := range x.makers {
 		r, _, err := x.one(ctx, "rpl_runs")

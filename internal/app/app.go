@@ -211,7 +211,7 @@ func (p *Process) newHandler() http.Handler {
 		Logger: o.Logger, LogCalls: api.LogCalls(c.LogCalls), Version: o.Version, Loopback: auth.LocalOnly(p.listen.Addr()),
 		Sampler: p.sampler, Pages: c.UI}
 	if p.history.DB != nil {
-		a.History, a.Eraser, a.Replayer = p.history.DB, p.Engine, p.Engine
+		a.History, a.Eraser, a.Replayer = p.history.DB, p.Engine, p.Engine.Replays()
 	}
 
 	calling := api.New(a)

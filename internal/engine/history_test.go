@@ -251,7 +251,7 @@ func TestHistoryOfAnotherServiceIsRefused(t *testing.T) {
 
 		s := newSink(100)
 		second := start(t, testkit.SharedRedis(t), s, func(o *Options) { o.History = History{DB: same, Backlog: 1000} }, testRoute("r", "app1"))
-		if _, err := second.MakeReplay(t.Context(), asked(func(r *history.Replay) { r.Outcomes = outcomes(notice.EndDelivered) }),
+		if _, err := second.Replays().Make(t.Context(), asked(func(r *history.Replay) { r.Outcomes = outcomes(notice.EndDelivered) }),
 			false); !errors.Is(err, history.ErrForeign) {
 			t.Errorf("makes a replay: %v", err)
 		}

@@ -59,7 +59,7 @@ func asked(change func(r *history.Replay)) *history.Replay {
 
 func (w *world) replay(t *testing.T, r *history.Replay, dry bool) *jobs.ReplayPlan {
 	t.Helper()
-	p, err := w.MakeReplay(t.Context(), r, dry)
+	p, err := w.Replays().Make(t.Context(), r, dry)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func (w *world) replay(t *testing.T, r *history.Replay, dry bool) *jobs.ReplayPl
 // readReplay reads the replay of a name.
 func (w *world) readReplay(t *testing.T, name string) history.Replay {
 	t.Helper()
-	list, err := w.FindReplays(t.Context(), history.ReplayQuery{Name: name})
+	list, err := w.Replays().Find(t.Context(), history.ReplayQuery{Name: name})
 	if err != nil || len(list) != 1 {
 		t.Fatalf("%d replays are named %s, %v", len(list), name, err)
 	}
@@ -147,7 +147,7 @@ func TestAReplaySendsEachNoticeOnceMore(t *testing.T) {
 		if dry.Found != n || dry.Total != n || len(dry.Differs) != 0 {
 			t.Fatalf("%+v %+v", dry, dry.Replay)
 		}
-		if list, err := w.Replays(t.Context(), "", 10); err != nil || len(list) != 0 {
+		if list, err := w.Replays().List(t.Context(), "", 10); err != nil || len(list) != 0 {
 			t.Fatalf("a dry run is kept: %+v, %v", list, err)
 		}
 		p := w.replay(t, asked(nil), false)
@@ -175,7 +175,7 @@ func TestAReplaySendsEachNoticeOnceMore(t *testing.T) {
 			t.Errorf("%+v", last)
 		}
 		// All have been delivered by now, whatever they came to in the window before.
-		if _, err := w.MakeReplay(t.Context(), asked(func(r *history.Replay) { r.Outcomes = outcomes(notice.EndDead) }), false); err == nil {
+		if _, err := w.Replays().Make(t.Context(), asked(func(r *history.Replay) { r.Outcomes = outcomes(notice.EndDead) }), false); err == nil {
 			t.Error("dead ones were found that were delivered since")
 		}
 		// Again, with new ids, of one host.
@@ -282,10 +282,10 @@ func TestAReplayIsStoppedAndResumed(t *testing.T) {
 		eventually(t, "it has begun", func() bool {
 			return w.readReplay(t, p.ID).Counts[jobs.Sent] > 0
 		})
-		if ok, err := w.StopReplay(t.Context(), p.ID); err != nil || !ok {
+		if ok, err := w.Replays().Stop(t.Context(), p.ID); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
-		if ok, err := w.StopReplay(t.Context(), p.ID); err != nil || ok {
+		if ok, err := w.Replays().Stop(t.Context(), p.ID); err != nil || ok {
 			t.Error("stopped twice", err)
 		}
 		// One remaining key is erased, and one row has been deleted.
@@ -297,7 +297,7 @@ func TestAReplayIsStoppedAndResumed(t *testing.T) {
 			}
 			gone = append(gone, key)
 		}
-		if ok, err := w.ResumeReplay(t.Context(), p.ID); err != nil || !ok {
+		if ok, err := w.Replays().Resume(t.Context(), p.ID); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 		r := w.over(t, p.ID)
@@ -339,7 +339,7 @@ func TestACallThatIsRepeatedBeginsOneReplay(t *testing.T) {
 		rowsOf(t, d, history.Query{}, n)
 		since := time.Now().Add(-time.Hour)
 		call := func(change func(r *history.Replay)) (*jobs.ReplayPlan, error) {
-			return w.MakeReplay(t.Context(), asked(func(r *history.Replay) {
+			return w.Replays().Make(t.Context(), asked(func(r *history.Replay) {
 				if r.Name, r.Since = "mine", since; change != nil {
 					change(r)
 				}
@@ -388,7 +388,7 @@ func TestACallThatIsRepeatedBeginsOneReplay(t *testing.T) {
 				t.Errorf("%s came %d times", x.key[id], times)
 			}
 		}
-		if list, err := w.Replays(t.Context(), "", 10); err != nil || len(list) != 1 {
+		if list, err := w.Replays().List(t.Context(), "", 10); err != nil || len(list) != 1 {
 			t.Errorf("%+v, %v", list, err)
 		}
 		// Another client's id is another id.
@@ -472,7 +472,7 @@ func TestABodyThatIsNotThereIsNeverSent(t *testing.T) {
 	if want := map[string]int64{jobs.BodyDropped: 1, jobs.BodyHashed: 1}; p.Total != 4 || !maps.Equal(p.Refused, want) {
 		t.Errorf("%+v", p.Replay)
 	}
-	if _, err := w.StopReplay(t.Context(), p.ID); err != nil {
+	if _, err := w.Replays().Stop(t.Context(), p.ID); err != nil {
 		t.Fatal(err)
 	}
 	lose("-later")
@@ -480,7 +480,7 @@ func TestABodyThatIsNotThereIsNeverSent(t *testing.T) {
 		"'\"rate\":5000')"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.ResumeReplay(t.Context(), p.ID); err != nil {
+	if _, err := w.Replays().Resume(t.Context(), p.ID); err != nil {
 		t.Fatal(err)
 	}
 	r := w.over(t, p.ID)

@@ -39,7 +39,7 @@ func TestMigrationEndsReplays(t *testing.T) {
 			return r.Counts[jobs.Sent]+r.Counts["pending"] > 0
 		})
 	}
-	if ok, err := a.StopReplay(t.Context(), stopped.ID); err != nil || !ok {
+	if ok, err := a.Replays().Stop(t.Context(), stopped.ID); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 
@@ -53,15 +53,15 @@ func TestMigrationEndsReplays(t *testing.T) {
 	if r := a.over(t, running.ID); r.State != history.ReplayFailed || !strings.Contains(r.Reason, "another Redis") {
 		t.Errorf("%+v", r)
 	}
-	if _, err := a.MakeReplay(t.Context(), asked(nil), false); !errors.Is(err, wire.ErrMoved) {
+	if _, err := a.Replays().Make(t.Context(), asked(nil), false); !errors.Is(err, wire.ErrMoved) {
 		t.Errorf("a replay is made on the side that was left: %v", err)
 	}
-	if _, err := a.ResumeReplay(t.Context(), stopped.ID); !errors.Is(err, wire.ErrMoved) {
+	if _, err := a.Replays().Resume(t.Context(), stopped.ID); !errors.Is(err, wire.ErrMoved) {
 		t.Errorf("a replay is resumed on the side that was left: %v", err)
 	}
 
 	c := start(t, to, s, with, testRoute("r", "app1"))
-	if ok, err := c.ResumeReplay(t.Context(), stopped.ID); err != nil || !ok {
+	if ok, err := c.Replays().Resume(t.Context(), stopped.ID); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	if r := c.over(t, stopped.ID); r.State != history.ReplayFailed || !strings.Contains(r.Reason, "another Redis") {

@@ -136,7 +136,7 @@ func (p *Pages) showReplays(w http.ResponseWriter, r *http.Request, v Visitor) e
 		return errNoHistory
 	}
 
-	list, err := p.o.Replays.Replays(r.Context(), v.Prefix, mostReplays)
+	list, err := p.o.Replays.List(r.Context(), v.Prefix, mostReplays)
 	if err != nil {
 		return p.replayFailure(r, err)
 	}
@@ -173,7 +173,7 @@ func (p *Pages) theReplay(r *http.Request, v Visitor) (*history.Replay, error) {
 	}
 
 	client, name, _ := strings.Cut(r.PathValue("replay"), ":")
-	list, err := p.o.Replays.FindReplays(r.Context(), history.ReplayQuery{Name: name, Prefix: v.Prefix, Caller: client, Whose: &client})
+	list, err := p.o.Replays.Find(r.Context(), history.ReplayQuery{Name: name, Prefix: v.Prefix, Caller: client, Whose: &client})
 	switch {
 	case err != nil:
 		return nil, p.replayFailure(r, err)
@@ -239,9 +239,9 @@ func (p *Pages) switchReplay(stop bool) handler {
 			return err
 		}
 
-		do, action, said := p.o.Replays.ResumeReplay, audit.ReplayResume, "replay-resumed"
+		do, action, said := p.o.Replays.Resume, audit.ReplayResume, "replay-resumed"
 		if stop {
-			do, action, said = p.o.Replays.StopReplay, audit.ReplayStop, "replay-stopped"
+			do, action, said = p.o.Replays.Stop, audit.ReplayStop, "replay-stopped"
 		}
 
 		changed, err := do(lasting(r), x.ID)
@@ -317,7 +317,7 @@ func (p *Pages) preview(r *http.Request, v Visitor, page *newReplayPage) error {
 		return err
 	}
 
-	plan, err := p.o.Replays.MakeReplay(r.Context(), x, true)
+	plan, err := p.o.Replays.Make(r.Context(), x, true)
 	if err != nil {
 		return p.replayFailure(r, err)
 	}
@@ -382,7 +382,7 @@ func (p *Pages) startReplay(w http.ResponseWriter, r *http.Request, v Visitor) e
 		return err
 	}
 
-	plan, err := p.o.Replays.MakeReplay(lasting(r), x, false)
+	plan, err := p.o.Replays.Make(lasting(r), x, false)
 	var refused failure
 	if err == nil && !plan.Known || err != nil && !errors.As(p.replayFailure(r, err), &refused) {
 		p.note(r, v, audit.Entry{Action: audit.Replay, Prefix: x.Prefix, Detail: fmt.Sprintf("%s: %s that ended since %s, until %s", x.Name,

@@ -24,7 +24,7 @@ type replayer struct {
 	now  time.Time // zero = that of the machine
 }
 
-func (x *replayer) MakeReplay(_ context.Context, r *history.Replay, dry bool) (*jobs.ReplayPlan, error) {
+func (x *replayer) Make(_ context.Context, r *history.Replay, dry bool) (*jobs.ReplayPlan, error) {
 	if x.err != nil {
 		return nil, x.err
 	}
@@ -45,7 +45,7 @@ func (x *replayer) MakeReplay(_ context.Context, r *history.Replay, dry bool) (*
 	return p, nil
 }
 
-func (x *replayer) Replays(_ context.Context, prefix string, _ int) (list []history.Replay, err error) {
+func (x *replayer) List(_ context.Context, prefix string, _ int) (list []history.Replay, err error) {
 	for _, r := range x.list {
 		if prefix == "" || r.Prefix == prefix || strings.HasPrefix(r.Prefix, prefix+":") {
 			list = append(list, *r)
@@ -54,8 +54,8 @@ func (x *replayer) Replays(_ context.Context, prefix string, _ int) (list []hist
 	return list, x.err
 }
 
-func (x *replayer) FindReplays(ctx context.Context, q history.ReplayQuery) (list []history.Replay, err error) {
-	all, err := x.Replays(ctx, q.Prefix, 0)
+func (x *replayer) Find(ctx context.Context, q history.ReplayQuery) (list []history.Replay, err error) {
+	all, err := x.List(ctx, q.Prefix, 0)
 	for _, r := range all {
 		if r.Name == q.Name && r.Client == *q.Whose {
 			list = append(list, r)
@@ -74,11 +74,11 @@ func (x *replayer) turn(id string, from, to history.ReplayState) (bool, error) {
 	return false, x.err
 }
 
-func (x *replayer) StopReplay(_ context.Context, id string) (bool, error) {
+func (x *replayer) Stop(_ context.Context, id string) (bool, error) {
 	return x.turn(id, history.ReplayRunning, history.ReplayStopped)
 }
 
-func (x *replayer) ResumeReplay(_ context.Context, id string) (bool, error) {
+func (x *replayer) Resume(_ context.Context, id string) (bool, error) {
 	return x.turn(id, history.ReplayStopped, history.ReplayRunning)
 }
 

@@ -109,7 +109,7 @@ func handler(p seam.Parts, clients []auth.Client, metrics http.Handler) http.Han
 		Mask: c.UIMask, Logger: p.Logger, LogCalls: api.LogCalls(c.LogCalls), Version: "worker", Loopback: true, Sampler: figures, Pages: true,
 		Metrics: metrics, Recurrences: e.Recurrences()}
 	if p.History != nil {
-		a.History, a.Eraser, a.Replayer = p.History, e, e
+		a.History, a.Eraser, a.Replayer = p.History, e, e.Replays()
 	}
 
 	pages := ui.New(ui.Beside(&a, e))
