@@ -10,8 +10,8 @@ import (
 )
 
 // lookupXML returns the trimmed text of the child of the root element that the path names. The document is at most
-// maxBody long, its nesting takes no stack, and a DOCTYPE, which could define entities, is an error. Go's decoder knows
-// only the five entities of XML.
+// transport.MaxBody long, its nesting takes no stack, and a DOCTYPE, which could define entities, is an error. Go's decoder
+// knows only the five entities of XML.
 func lookupXML(doc []byte, path []string) (string, error) {
 	f := xmlFinder{name: path[0]}
 	for d := xml.NewDecoder(bytes.NewReader(doc)); ; {

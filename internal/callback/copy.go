@@ -45,8 +45,8 @@ func (h *Handler) Copy(r *route.Route, n *notice.Notice) *tracing.Copy {
 	c.setNotice(n)
 	c.set("webhook-id", out.ID)
 	c.set("User-Agent", h.opts.UserAgent)
-	for _, f := range c.fields {
-		out.Headers = append(out.Headers, notice.Header{Name: strings.ToLower(f.name), Value: f.value})
+	for _, f := range c.Fields {
+		out.Headers = append(out.Headers, notice.Header{Name: strings.ToLower(f.Name), Value: f.Value})
 	}
 
 	return out

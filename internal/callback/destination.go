@@ -10,6 +10,7 @@ import (
 
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/transport"
 )
 
 // destination is the parsed target of a call: the address as given, its normalized host, and the parts of it
@@ -23,21 +24,9 @@ type destination struct {
 	// token is the Authorization header of this call, if the route uses access tokens for this destination.
 	token string
 
-	origin     origin
+	origin     transport.Origin
 	hostHeader string
 	uri        string // path and query as sent
-}
-
-// origin is the key of kept connections: calls with the same origin may share a connection of one transport.
-type origin struct {
-	addr   string // host:port to connect to
-	secure bool   // TLS
-}
-
-// serverName returns the name that the server's certificate must be valid for.
-func (o origin) serverName() string {
-	host, _, _ := net.SplitHostPort(o.addr) // cannot fail: addr was made by JoinHostPort
-	return host
 }
 
 func destinationOf(u *url.URL) (destination, error) {
@@ -53,7 +42,7 @@ func destinationOf(u *url.URL) (destination, error) {
 	}
 
 	to.hostHeader = hostHeader(u.Host)
-	to.origin = origin{addr: at.Addr(), secure: at.Scheme == "https"}
+	to.origin = transport.Origin{Addr: at.Addr(), Secure: at.Scheme == "https"}
 	host = at.Host
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"

@@ -14,10 +14,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"notifier/internal/notice"
+	"notifier/internal/testkit"
 )
 
 // onWire is a receiver that passes on the bytes of each request.
@@ -26,7 +26,7 @@ func onWire(t testing.TB) (string, <-chan string) {
 	return listen(t, nil, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
 		var seen bytes.Buffer
 		tee := bufio.NewReader(io.TeeReader(in, &seen))
-		for readRequest(tee) == nil {
+		for testkit.ReadRequest(tee) == nil {
 			ch <- seen.String()
 			seen.Reset()
 			_, _ = io.WriteString(c, okEmpty)
@@ -98,7 +98,7 @@ func TestLongBodiesKeepTheirConnection(t *testing.T) {
 		_, _ = fmt.Fprint(w, n)
 	})
 	h := newHandler(t, Options{})
-	for _, size := range []int{inline, inline + 1, 1 << 20, 1} {
+	for _, size := range []int{16 << 10, 16<<10 + 1, 1 << 20, 1} {
 		for range 10 {
 			res := h.Handle(background(t), fixedRoute(s.URL), testNotice(strings.Repeat("x", size)))
 			if res.Response != fmt.Sprint(size) {
@@ -111,23 +111,6 @@ func TestLongBodiesKeepTheirConnection(t *testing.T) {
 	}
 }
 
-// The goroutine that writes the body can run late, and the connection is kept; a write that had to be interrupted is an error.
-func TestLateEndOfABodyKeepsItsConnection(t *testing.T) {
-	for _, err := range []error{nil, os.ErrDeadlineExceeded} {
-		synctest.Test(t, func(t *testing.T) {
-			ended := false
-			s := &sending{c: &directConn{end: func() { ended = true }}, done: make(chan struct{})}
-			time.AfterFunc(2*lateWrite, func() {
-				s.err = err
-				close(s.done)
-			})
-			if whole := s.stop(); whole != (err == nil) || !ended {
-				t.Errorf("with %v: whole %v, interrupted %v", err, whole, ended)
-			}
-		})
-	}
-}
-
 // A stopping instance interrupts calls at every stage.
 func TestStopInterruptsCalls(t *testing.T) {
 	t.Parallel()
@@ -135,7 +118,7 @@ func TestStopInterruptsCalls(t *testing.T) {
 	cert := &tls.Config{Certificates: []tls.Certificate{ca.issue(t, nil)}, NextProtos: []string{"http/1.1"}}
 	arrived := make(chan struct{}, 1)
 	body := func(c net.Conn, in *bufio.Reader, stop <-chan struct{}) {
-		_ = readRequest(in)
+		_ = testkit.ReadRequest(in)
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nsucc")
 		arrived <- struct{}{}
 		<-stop
@@ -207,7 +190,7 @@ func TestConnectionIsNotReusedAfterExtraBytes(t *testing.T) {
 			var conns atomic.Int64
 			addr := listen(t, nil, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
 				conns.Add(1)
-				for readRequest(in) == nil {
+				for testkit.ReadRequest(in) == nil {
 					_, _ = io.WriteString(c, text)
 				}
 			})

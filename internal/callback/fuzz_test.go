@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"notifier/internal/notice"
+	"notifier/internal/testkit"
 )
 
 // FuzzAnswer checks that an attempt ends within its timeout, with a result of the closed set, whatever bytes
@@ -27,7 +28,7 @@ func FuzzAnswer(f *testing.F) {
 	}
 	var answer atomic.Pointer[[]byte]
 	addr := listen(f, nil, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
-		if readRequest(in) != nil {
+		if testkit.ReadRequest(in) != nil {
 			return
 		}
 		_, _ = c.Write(*answer.Load())

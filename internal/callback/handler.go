@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -19,6 +18,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/sign"
+	"notifier/internal/transport"
 	"notifier/internal/wire"
 )
 
@@ -84,21 +84,19 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// bodyDrain is the time limit for reading a body that the result does not need. It is read for the record,
-// and so that the connection can be kept.
-const bodyDrain = 2 * time.Second
-
 // Handler delivers notices by HTTP. It is safe for concurrent use.
 type Handler struct {
 	opts Options
-	dial dialer // replaced by tests
+	dial dialFunc // replaced by tests
 	own  *machine
-	keep time.Duration // keptIdle, except in tests
-	// recheck is recheckEvery, except in tests.
+	keep time.Duration // transport.DefaultIdle, except in tests
+	// recheck is transport.DefaultRecheck, except in tests.
 	recheck time.Duration
+	// proxiedAge is the constant of that name, except in tests.
+	proxiedAge time.Duration
 
 	mu         sync.Mutex // guards transports and the creation of states
-	transports map[transportKey]*transportPool
+	transports map[transportKey]*transport.Pool
 	states     sync.Map // *route.Route → *routeState
 }
 
@@ -107,7 +105,8 @@ func New(o Options) *Handler {
 	// The standard library reads them once. If that failed in a shortage of descriptors, all later TLS handshakes would fail.
 	_, _ = x509.SystemCertPool()
 
-	h := &Handler{opts: o.withDefaults(), keep: keptIdle, recheck: recheckEvery, transports: map[transportKey]*transportPool{}}
+	h := &Handler{opts: o.withDefaults(), keep: transport.DefaultIdle, recheck: transport.DefaultRecheck,
+		proxiedAge: proxiedAge, transports: map[transportKey]*transport.Pool{}}
 	h.own = &machine{resolver: newResolver(o.Resolver), limit: wire.DescriptorLimit, free: h.closeIdle}
 	return h
 }
@@ -118,8 +117,7 @@ func (h *Handler) closeIdle() {
 	pools := slices.Collect(maps.Values(h.transports))
 	h.mu.Unlock()
 	for _, p := range pools {
-		p.idle.closeOldest(perDial)
-		p.streams.closeOldest(perDial)
+		p.CloseOldest(perDial)
 	}
 }
 
@@ -129,7 +127,7 @@ func (h *Handler) Close() {
 	defer h.mu.Unlock()
 
 	for _, t := range h.transports {
-		t.close()
+		t.Close()
 	}
 
 	h.states.Range(func(_, s any) bool {
@@ -145,7 +143,7 @@ type routeState struct {
 	route     *route.Route
 	fixed     destination // of a fixed target
 	guard     *guard      // nil for a fixed target
-	transport *transportPool
+	transport *transport.Pool
 	signing   *sign.Settings
 	chain     *sign.Chain
 	tokens    *tokens // nil: calls carry no token
@@ -238,7 +236,7 @@ func (s *routeState) logBreaker(host string, from, to gobreaker.State, remote bo
 }
 
 // transport returns the transports that r shares with other routes, and creates them if needed. The caller holds h.mu.
-func (h *Handler) transport(r *route.Route, g *guard) (*transportPool, error) {
+func (h *Handler) transport(r *route.Route, g *guard) (*transport.Pool, error) {
 	key := transportKey{ca: r.CAFile, cert: r.CertFile, key: r.KeyFile, http1: r.HTTP1, olderTLS: r.TLSCompatible}
 	if p := r.Proxy.URL(); p != nil {
 		key.proxy = p.String()
@@ -303,7 +301,7 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 	}
 
 	waited := time.Since(began)
-	a := attempt{n, to, pass, &tracker{began: began}}
+	a := attempt{n, to, pass, began, &transport.Progress{}}
 	f := s.exchange(ctx, &a, nil)
 	res = resultOf(&r.Ack, f)
 	if f.status == http.StatusUnauthorized && to.token != "" {
@@ -313,7 +311,7 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 	res.Waited, res.Host = waited, to.port
 	s.logBlocked(n.Key, f.err)
 	timedOut = res.Reason == notice.ReasonTimeout
-	if pass.trial && res.Outcome == notice.OutcomeRetry && f.stage < stageSend {
+	if pass.trial && res.Outcome == notice.OutcomeRetry && f.stage < transport.StageSend {
 		// Nothing was sent, so an instance that reaches the host can make the attempt.
 		if theirs := s.limits.afterTrial(pass); theirs != nil {
 			return h.deferred(n, theirs)
@@ -393,10 +391,10 @@ func (s *routeState) logBlocked(key string, err error) {
 // exchange sends one request and reads the answer, within the route's timeout. seen, if not nil, receives the
 // request before it is sent and the head of the answer.
 func (s *routeState) exchange(ctx context.Context, a *attempt, seen *Exchange) *facts {
-	n, to, tr := a.n, a.to, a.tracker
+	n, to := a.n, a.to
 	f := &facts{timeout: s.route.Timeout, locked: n.Locked, target: to.url, fixed: s.route.Target.Kind == route.KindFixed,
 		olderTLS: s.route.TLSCompatible, onStatus: s.route.OnStatus, secrets: func() scrubber { return s.secretsOf(n, to) }}
-	end := s.deadline(ctx, tr.began)
+	end := s.deadline(ctx, a.began)
 	c, err := s.call(n, to, s.now(), seen != nil)
 	if err == nil {
 		c.setTrace(ctx)
@@ -404,17 +402,26 @@ func (s *routeState) exchange(ctx context.Context, a *attempt, seen *Exchange) *
 			seen.request(s, n, c)
 		}
 
-		x := &exchange{call: c, tr: tr, f: f, end: end, drain: !needsBody(&s.route.Ack), seen: seen, pass: a.pass}
-		err = s.transport.do(ctx, x)
+		x := &transport.Exchange{Request: &c.Request, Progress: a.progress, Deadline: end, StatusOnly: !needsBody(&s.route.Ack),
+			Observe: seen != nil}
+		if a.pass != nil { // a nil *pass would be a Limiter
+			x.Repeats = a.pass
+		}
+
+		err = s.transport.Do(ctx, x)
+		f.add(&x.Answer)
+		if seen != nil {
+			seen.answer(&x.Answer)
+		}
 	}
 
-	f.err, f.stage, f.now = err, tr.stage(), s.now()
+	f.err, f.stage, f.now = err, a.progress.Stage(), s.now()
 	if !end.IsZero() {
 		f.overrun = time.Since(end)
 	}
 
 	f.cancelled = errors.Is(ctx.Err(), context.Canceled)
-	f.short = s.own.shortage(ctx, &failedCall{to.host, err, f.stage, tr.began, end})
+	f.short = s.own.shortage(ctx, &failedCall{to.host, err, f.stage, a.began, end})
 	return f
 }
 
@@ -429,36 +436,4 @@ func (s *routeState) deadline(ctx context.Context, began time.Time) (end time.Ti
 	}
 
 	return end
-}
-
-// readBody reads at most maxBody of an answer, and reports whether that was all of it.
-func readBody(f *facts, body io.Reader, length int64) (all bool) {
-	size := 512
-	if length > 0 {
-		size = int(min(length, maxBody)) + 1
-	}
-
-	buf := make([]byte, 0, size)
-	for {
-		if len(buf) == cap(buf) {
-			buf = append(buf, 0)[:len(buf)]
-		}
-
-		n, err := body.Read(buf[len(buf):min(cap(buf), maxBody+1)])
-		buf = buf[:len(buf)+n]
-		if len(buf) > maxBody {
-			f.body, f.more = buf[:maxBody], true
-			return false
-		}
-
-		if err != nil {
-			f.body = buf
-			if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-				return true
-			}
-
-			f.bodyErr = err
-			return false
-		}
-	}
 }

@@ -1,6 +1,10 @@
 package callback
 
-import "time"
+import (
+	"time"
+
+	"notifier/internal/transport"
+)
 
 // hostsKept is the maximum number of idle hosts that a route remembers. A producer chooses the hosts: without
 // a bound, random names at 5,000 per second would fill 1.6 GB before the first of them expires.
@@ -19,9 +23,9 @@ type hostTable struct {
 }
 
 // hostList is a list of hosts ordered by their last call.
-type hostList = byUse[host, *host]
+type hostList = transport.ByUse[host, *host]
 
-func (h *host) byUseLinks() *links[host] { return &h.links }
+func (h *host) ByUseLinks() *transport.Links[host] { return &h.Links }
 
 func newTable() *hostTable { return &hostTable{most: hostsKept, byName: map[string]*host{}} }
 
@@ -34,7 +38,7 @@ func (t *hostTable) find(name string, create func() *host) *host {
 		return h
 	}
 
-	if t.plain.n+t.marked.n >= t.most {
+	if t.plain.Len()+t.marked.Len() >= t.most {
 		t.forget()
 	}
 
@@ -47,7 +51,7 @@ func (t *hostTable) find(name string, create func() *host) *host {
 // take removes a host from its list while the host is in use.
 func (t *hostTable) take(h *host) {
 	if h.in != nil {
-		h.in.remove(h)
+		h.in.Remove(h)
 		h.in = nil
 	}
 }
@@ -64,8 +68,8 @@ func (t *hostTable) put(h *host) {
 		h.in = &t.marked
 	}
 
-	h.in.push(h)
-	for t.plain.n+t.marked.n > t.most {
+	h.in.Push(h)
+	for t.plain.Len()+t.marked.Len() > t.most {
 		t.forget()
 	}
 }
@@ -75,12 +79,12 @@ func (h *host) marked() bool { return h.health == hung || h.allowed > 0 }
 
 func (t *hostTable) forget() {
 	from := &t.plain
-	if from.n == 0 || t.marked.n > t.most/2 {
+	if from.Len() == 0 || t.marked.Len() > t.most/2 {
 		from = &t.marked
 	}
 
-	if from.oldest != nil {
-		t.drop(from.oldest)
+	if from.Oldest() != nil {
+		t.drop(from.Oldest())
 	}
 }
 
@@ -92,8 +96,8 @@ func (t *hostTable) drop(h *host) {
 // sweep forgets hosts that were not called after that time.
 func (t *hostTable) sweep(since time.Time) {
 	for _, l := range []*hostList{&t.plain, &t.marked} {
-		for l.oldest != nil && l.oldest.used.Before(since) {
-			t.drop(l.oldest)
+		for l.Oldest() != nil && l.Oldest().used.Before(since) {
+			t.drop(l.Oldest())
 		}
 	}
 }

@@ -2,6 +2,7 @@ package callback
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -10,12 +11,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
 
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/testkit"
 )
 
 // h2Receiver is an HTTP/2 receiver that counts its connections and requests.
@@ -39,7 +40,7 @@ func (h *h2Receiver) start(t *testing.T) *route.Route {
 	r := fixedRoute("https://" + listen(t, conf, func(c net.Conn, in *bufio.Reader, stop <-chan struct{}) {
 		h.conns.Add(1)
 		if c.(*tls.Conn).ConnectionState().NegotiatedProtocol != "h2" {
-			for readRequest(in) == nil {
+			for testkit.ReadRequest(in) == nil {
 				h.http1.Add(1)
 				_, _ = io.WriteString(c, okEmpty)
 			}
@@ -87,7 +88,7 @@ func TestAttemptSendsAtMostTwoRequests(t *testing.T) {
 				n.Method = method
 				res := newHandler(t, Options{}).Handle(background(t), r, n)
 				expect(t, res, retry, notice.ReasonReset)
-				if receiver.requests.Load() > maxRequests || receiver.conns.Load() > maxConnections {
+				if receiver.requests.Load() > 2 || receiver.conns.Load() > 3 {
 					t.Errorf("%d requests over %d connections", receiver.requests.Load(), receiver.conns.Load())
 				}
 				if refusals[name] != nil && (receiver.requests.Load() != 2 || !strings.Contains(res.Response, name)) {
@@ -203,6 +204,22 @@ func TestHTTP1RouteOffersNoHTTP2(t *testing.T) {
 	}
 }
 
+// closeReporter reports that this process has closed a connection.
+type closeReporter struct {
+	net.Conn
+	closed chan<- struct{}
+}
+
+func (c *closeReporter) Close() error {
+	defer func() {
+		select {
+		case c.closed <- struct{}{}:
+		default:
+		}
+	}()
+	return c.Conn.Close()
+}
+
 // Calls that start together after a connection has ended share one new connection.
 func TestHTTP2CallsShareANewConnection(t *testing.T) {
 	t.Parallel()
@@ -210,19 +227,20 @@ func TestHTTP2CallsShareANewConnection(t *testing.T) {
 	receiver := &h2Receiver{asked: func(c net.Conn, f *http2.Framer, s uint32, n int64) {
 		respond(f, s, "200")
 		if n == 1 {
-			closeAndWait(&testing.T{}, c)
+			testkit.CloseAndWait(&testing.T{}, c)
 			close(ended)
 		}
 	}}
 	r, h := receiver.start(t), newHandler(t, Options{})
 	r.HostConcurrency = 0
+	noticed := make(chan struct{}, 1)
+	h.dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		return &closeReporter{c, noticed}, err
+	}
 	expect(t, h.Handle(background(t), r, testNotice("x")), delivered, "")
 	<-ended
-	for _, p := range h.transports { // until the end was noticed
-		for p.takeStream(origin{addr: strings.TrimPrefix(r.Target.URL.String(), "https://"), secure: true}) != nil {
-			<-time.After(time.Millisecond)
-		}
-	}
+	<-noticed
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() { expect(t, h.Handle(background(t), r, testNotice("x")), delivered, "") })

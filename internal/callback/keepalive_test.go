@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"notifier/internal/notice"
+	"notifier/internal/testkit"
 )
 
 const okEmpty = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
@@ -44,7 +45,7 @@ func TestRequestReadInFullIsNotRepeated(t *testing.T) {
 					}
 					var requests atomic.Int64
 					addr := listen(t, conf, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
-						for readRequest(in) == nil {
+						for testkit.ReadRequest(in) == nil {
 							if requests.Add(1) == 2 {
 								if tcp, ok := c.(*net.TCPConn); ok && end == "resets" {
 									_ = tcp.SetLinger(0)
@@ -82,9 +83,9 @@ func TestClosedConnectionIsNotUsed(t *testing.T) {
 		}
 		closed := make(chan struct{}, 1)
 		addr := listen(t, conf, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
-			if readRequest(in) == nil {
+			if testkit.ReadRequest(in) == nil {
 				_, _ = io.WriteString(c, okEmpty)
-				closeAndWait(t, c)
+				testkit.CloseAndWait(t, c)
 				closed <- struct{}{}
 			}
 		})
@@ -103,19 +104,6 @@ func TestClosedConnectionIsNotUsed(t *testing.T) {
 	}
 }
 
-// closeAndWait closes c and returns when the client's kernel has received that: the system may deliver
-// it later than Close returns.
-func closeAndWait(t *testing.T, c net.Conn) {
-	under := c
-	if secure, ok := c.(*tls.Conn); ok {
-		under = secure.NetConn()
-	}
-	if err := under.(*net.TCPConn).SetLinger(10); err != nil {
-		t.Error(err)
-	}
-	_ = c.Close()
-}
-
 // A request that the receiver cannot have read in full is sent again in the same attempt.
 func TestPartlySentRequestIsRepeated(t *testing.T) {
 	t.Parallel()
@@ -130,7 +118,7 @@ func TestPartlySentRequestIsRepeated(t *testing.T) {
 				}
 				return
 			}
-			if readRequest(in) != nil {
+			if testkit.ReadRequest(in) != nil {
 				return
 			}
 			_, _ = io.WriteString(c, okEmpty)
@@ -151,7 +139,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	t.Parallel()
 	gone := make(chan struct{}, 4)
 	addr := listen(t, nil, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
-		for readRequest(in) == nil {
+		for testkit.ReadRequest(in) == nil {
 			_, _ = io.WriteString(c, okEmpty)
 		}
 		gone <- struct{}{}
@@ -165,91 +153,6 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	for range 2 {
 		expect(t, h.Handle(background(t), r, testNotice("x")), delivered, "")
 		<-gone
-	}
-}
-
-func TestKeepAliveTimeout(t *testing.T) {
-	t.Parallel()
-	for says, want := range map[string]time.Duration{
-		"timeout=5": 4 * time.Second, "timeout=5, max=100": 4 * time.Second, "max=100,Timeout=60": 59 * time.Second, `timeout="5"`: 4 * time.Second,
-		"timeout=1": 500 * time.Millisecond, "timeout=0": 0, "timeout=86400": idleTimeout, "timeout=4294967295": idleTimeout,
-		"": keptIdle, "max=5": keptIdle, "timeout=-1": keptIdle, "timeout=5s": keptIdle, "timeout=99999999999999999999": keptIdle,
-	} {
-		c := directConn{keep: keptIdle}
-		c.readKeepAlive(http.Header{"Keep-Alive": {says}})
-		if c.keep != want {
-			t.Errorf("%q: kept for %s, want %s", says, c.keep, want)
-		}
-	}
-}
-
-// A receiver that closes idle connections after less than keptIdle cost one attempt in 14.
-func TestIdleTimeIsLearned(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	for _, timeout := range []time.Duration{3 * time.Second, time.Second, 300 * time.Millisecond, 0} {
-		k, lost := &keptTime{}, 0
-		for range 100 { // calls at random intervals
-			now = now.Add(2 * time.Second)
-			if keep := k.of(keptIdle, now); keep > timeout {
-				lost++
-				k.closed(timeout, keep, now)
-			}
-		}
-		if keep := k.of(keptIdle, now); keep > timeout || keep < timeout/4 && timeout >= minKept || lost > 7 {
-			t.Errorf("closes after %s: kept for %s, found %d connections closed", timeout, keep, lost)
-		}
-		for range 10 {
-			now = now.Add(raisedEvery)
-			k.of(keptIdle, now)
-		}
-		if keep := k.of(keptIdle, now); keep != keptIdle {
-			t.Errorf("kept for %s after hours", keep)
-		}
-	}
-}
-
-// A restart closes all connections at once.
-func TestRestartHalvesTheIdleTime(t *testing.T) {
-	t.Parallel()
-	k, now := &keptTime{}, time.Now()
-	for range 100 {
-		k.closed(time.Millisecond, keptIdle, now)
-	}
-	k.closed(3*time.Second, keptIdle, now.Add(3*time.Second)) // kept by the time before
-	if keep := k.of(keptIdle, now); keep != keptIdle/2 {
-		t.Errorf("kept for %s", keep)
-	}
-}
-
-func TestClosedConnectionsLowerTheIdleTime(t *testing.T) {
-	t.Parallel()
-	for name, inUse := range map[string]bool{"closed while idle": false, "closed while the request was on its way": true} {
-		t.Run(name, func(t *testing.T) {
-			closed := make(chan struct{}, 2)
-			addr := listen(t, nil, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
-				if readRequest(in) == nil {
-					_, _ = io.WriteString(c, okEmpty)
-				}
-				if inUse {
-					_ = readRequest(in)
-				}
-				closeAndWait(t, c)
-				closed <- struct{}{}
-			})
-			h := newHandler(t, Options{})
-			r := fixedRoute("http://" + addr)
-			expect(t, h.Handle(background(t), r, testNotice("x")), delivered, "")
-			if !inUse {
-				<-closed
-			}
-			_ = h.Handle(background(t), r, testNotice("x"))
-			for _, p := range h.transports {
-				if keep := p.origins.find(origin{addr: addr}).kept.of(keptIdle, time.Now()); keep != keptIdle/2 {
-					t.Errorf("kept for %s", keep)
-				}
-			}
-		})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/pace"
 	"notifier/internal/route"
+	"notifier/internal/transport"
 )
 
 // Limits and delays.
@@ -84,9 +85,9 @@ type host struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 
 	// All below is guarded by limits.mu.
-	name        string
-	in          *hostList // the list of the table that holds it; nil during a call
-	links[host]           // in that list
+	name                  string
+	in                    *hostList // the list of the table that holds it; nil during a call
+	transport.Links[host]           // in that list
 	tempo
 	tally  tally
 	used   time.Time

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"notifier/internal/notice"
+	"notifier/internal/testkit"
 )
 
 const (
@@ -68,7 +69,7 @@ func (m *mixture) draw() (wait time.Duration, answer string) {
 // serve answers the requests of one connection.
 func (m *mixture) serve(c net.Conn) {
 	defer func() { _ = c.Close() }()
-	for in := bufio.NewReader(c); readRequest(in) == nil; {
+	for in := bufio.NewReader(c); testkit.ReadRequest(in) == nil; {
 		wait, answer := m.draw()
 		time.Sleep(wait)
 		if _, err := io.WriteString(c, answer); err != nil {

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"notifier/internal/notice"
+	"notifier/internal/transport"
 )
 
 var anyAddress = regexp.MustCompile(`\d+\.\d+\.\d+\.\d+|\[?[0-9a-f]*::[0-9a-f:]*`)
@@ -103,20 +104,20 @@ func TestErrorTextHasNoAddress(t *testing.T) {
 			Err: "lookup shop.example on 10.0.0.2:53: server misbehaving"},
 		"alert": &net.OpError{Op: "remote error", Addr: tcp("10.1.2.4:443"), Err: tls.AlertError(40)},
 	} {
-		for stage := range stageBody + 1 {
+		for stage := range transport.StageBody + 1 {
 			namesNoAddress(t, fmt.Sprint(name, " ", stage), failure(&facts{stage: stage}, err, 0))
 		}
 	}
 	// No word comes twice.
 	for _, c := range []struct {
 		err    error
-		stage  stage
+		stage  transport.Stage
 		reason notice.Reason
 		text   string
 	}{
-		{dial, stageConnect, notice.ReasonConnect, "connect: no route to host"},
-		{read, stageTLS, notice.ReasonTLS, "tls: read: connection reset by peer"},
-		{tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, stageTLS, notice.ReasonTLS,
+		{dial, transport.StageConnect, notice.ReasonConnect, "connect: no route to host"},
+		{read, transport.StageTLS, notice.ReasonTLS, "tls: read: connection reset by peer"},
+		{tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, transport.StageTLS, notice.ReasonTLS,
 			"tls: first record does not look like a TLS handshake"},
 	} {
 		if got := failure(&facts{stage: c.stage, olderTLS: true}, c.err, 0); got.Reason != c.reason || got.Response != c.text {

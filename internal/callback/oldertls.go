@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"notifier/internal/route"
+	"notifier/internal/transport"
 )
 
 // acceptOlderTLS changes the settings for receivers with an older TLS. Without TLS 1.3 the first message is small.
@@ -67,16 +68,7 @@ func (h *Handler) tryHandshake(ctx context.Context, r *route.Route, receiver str
 		return err
 	}
 
-	defer p.close()
+	defer p.Close()
 
-	o := origin{addr: receiver, secure: true}
-	one, many, err := p.connect(ctx, &exchange{call: &call{to: destination{origin: o}}, tr: &tracker{}, f: &facts{}}, o)
-	switch {
-	case one != nil:
-		one.close()
-	case many != nil:
-		many.cc.Release()
-	}
-
-	return err
+	return p.Handshake(ctx, transport.Origin{Addr: receiver, Secure: true})
 }

@@ -13,6 +13,7 @@ import (
 
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/transport"
 )
 
 var errNotDialled = errors.New("not dialled")
@@ -47,8 +48,8 @@ func FuzzHeadersGoWhereCallIsDialled(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if to.origin.secure != (to.at.Scheme == "https") || to.at.Scheme != u.Scheme {
-			t.Errorf("%q: TLS %v, decided by %s", address, to.origin.secure, to.at)
+		if to.origin.Secure != (to.at.Scheme == "https") || to.at.Scheme != u.Scheme {
+			t.Errorf("%q: TLS %v, decided by %s", address, to.origin.Secure, to.at)
 		}
 		list, err := route.ParseOrigins("*")
 		if err != nil {
@@ -64,20 +65,20 @@ func FuzzHeadersGoWhereCallIsDialled(f *testing.F) {
 			return
 		}
 		sent := false
-		for _, x := range c.fields {
-			sent = sent || x.name == "Authorization" && x.value == "Bearer abc"
+		for _, x := range c.Fields {
+			sent = sent || x.Name == "Authorization" && x.Value == "Bearer abc"
 		}
-		if sent && !(to.origin.secure && strings.HasSuffix(to.origin.addr, ":443")) {
+		if sent && !(to.origin.Secure && strings.HasSuffix(to.origin.Addr, ":443")) {
 			t.Errorf("%q: headers for https on port 443 go to %+v", address, to.origin)
 		}
 		pool, err := h.newTransport(r, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer pool.close()
+		defer pool.Close()
 		dialled.Store(nil)
-		x := &exchange{call: c, tr: &tracker{began: time.Now()}, f: &facts{}, end: time.Now().Add(time.Second)}
-		if err := pool.do(t.Context(), x); !errors.Is(err, errNotDialled) {
+		x := &transport.Exchange{Request: &c.Request, Progress: &transport.Progress{}, Deadline: time.Now().Add(time.Second)}
+		if err := pool.Do(t.Context(), x); !errors.Is(err, errNotDialled) {
 			t.Fatalf("%q: %v, not dialled", address, err)
 		}
 		if at := dialled.Load(); *at != to.at.Addr() {
@@ -96,8 +97,8 @@ func TestPortIsNormalized(t *testing.T) {
 			t.Fatal(err)
 		}
 		to, err := destinationOf(u)
-		if err != nil || to.port != want || to.origin.addr != want {
-			t.Errorf("%s: limits of %s, dialled at %s: %v", address, to.port, to.origin.addr, err)
+		if err != nil || to.port != want || to.origin.Addr != want {
+			t.Errorf("%s: limits of %s, dialled at %s: %v", address, to.port, to.origin.Addr, err)
 		}
 	}
 }

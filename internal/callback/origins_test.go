@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/netip"
@@ -18,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"notifier/internal/testkit"
 )
 
 // twin is a receiver with the same port on two addresses. It counts its connections and requests on each.
@@ -38,12 +39,12 @@ func newTwin(t *testing.T, conf *tls.Config) *twin {
 				frames(func(_ net.Conn, f *http2.Framer, s uint32) { w.requests[i].Add(1); respond(f, s, "200") })(c, in, stop)
 				return
 			}
-			for readRequest(in) == nil {
+			for testkit.ReadRequest(in) == nil {
 				w.requests[i].Add(1)
 				_, _ = io.WriteString(c, okEmpty)
 			}
 		}
-		_, w.port, _ = net.SplitHostPort(listenAt(t, twinAddrs[i]+":"+cmp.Or(w.port, "0"), conf, on))
+		_, w.port, _ = net.SplitHostPort(testkit.ListenTCP(t, twinAddrs[i]+":"+cmp.Or(w.port, "0"), conf, on))
 	}
 	return w
 }
@@ -95,7 +96,7 @@ func TestConnectionsFollowTheName(t *testing.T) {
 			for w.requests[1].Load() == 0 && !t.Failed() {
 				call("shop.example")
 			}
-			if got := lookups.Load(); got < minMissed {
+			if got := lookups.Load(); got < 3 {
 				t.Errorf("retired after %d queries", got)
 			}
 			call("other.example")
@@ -103,89 +104,6 @@ func TestConnectionsFollowTheName(t *testing.T) {
 				t.Errorf("%d connections to the old address, %d to the new one", a, b)
 			}
 		})
-	}
-}
-
-// Some name servers return a part of the addresses.
-func TestPartialAnswersRetireNothing(t *testing.T) {
-	t.Parallel()
-	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("::ffff:192.0.2.2")
-	s := &originState{origin: origin{addr: "shop.example:443"}}
-	pa, pb := s.at(connTo(a)), s.at(connTo(b))
-	for range 10 {
-		for _, answer := range [][]netip.Addr{{a}, {a}, {b.Unmap()}, {b}} {
-			if s.answered(answer) || pa.gone() || pb.gone() {
-				t.Fatal("retired")
-			}
-		}
-	}
-	for i := range 2 * minMissed { // it has missed two answers before
-		if late := i+1 >= 2*2+1; s.answered([]netip.Addr{a}) != (i == 2*2) || pb.gone() != late || pa.gone() {
-			t.Errorf("answer %d: retired %v", i+1, pb.gone())
-		}
-	}
-	if s.at(connTo(b)).gone() || !pb.gone() {
-		t.Error("the address came back: only new connections use it")
-	}
-	if p := (&originState{origin: origin{addr: "192.0.2.1:443"}}).at(connTo(a)); p != nil {
-		t.Error("an address needs no lookup")
-	}
-}
-
-func TestRandomAnswersRetireFewConnections(t *testing.T) {
-	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2))
-	s, retired := &originState{origin: origin{addr: "shop.example:443"}}, 0
-	addr := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}) }
-	conns := map[int]*peer{}
-	for range 1440 { // a day
-		var answer []netip.Addr
-		for _, i := range random.Perm(8)[:4] {
-			answer = append(answer, addr(i))
-			if conns[i].gone() || conns[i] == nil {
-				conns[i] = s.at(connTo(addr(i)))
-			}
-		}
-		if s.answered(answer) {
-			retired++
-		}
-	}
-	if retired > 10 {
-		t.Errorf("retired %d times", retired)
-	}
-}
-
-type remote struct {
-	net.Conn
-	addr netip.Addr
-}
-
-func (r remote) RemoteAddr() net.Addr {
-	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(r.addr, 443))
-}
-
-func connTo(a netip.Addr) net.Conn { return remote{addr: a} }
-
-func TestOriginTableIsBounded(t *testing.T) {
-	t.Parallel()
-	table := newOriginTable(nil, time.Minute, nil)
-	defer table.close()
-	now := time.Now()
-	for i := range 1000 {
-		table.connected(origin{addr: "h:" + strings.Repeat("1", i%5), secure: i%2 == 0}, now)
-		now = now.Add(time.Minute)
-	}
-	if n := len(table.by); n > 10 {
-		t.Errorf("%d origins", n)
-	}
-	s := table.connected(origin{addr: "used"}, now)
-	for range 10 {
-		now = now.Add(time.Minute)
-		s.next.Store(now.Add(time.Minute).UnixNano()) // it gets calls
-		table.connected(origin{addr: now.String()}, now)
-	}
-	if table.find(origin{addr: "used"}) != s {
-		t.Error("an origin in use was forgotten")
 	}
 }
 
@@ -264,22 +182,21 @@ func TestProxiedConnectionsHaveAGreatestAge(t *testing.T) {
 			r := fixedRoute(map[bool]string{true: "http://", false: "https://"}[c.conf == nil] + twinAddrs[0] + ":" + w.port)
 			r.Proxy, r.CAFile = proxyAt(t, c.scheme+"://user:hunter2@"+proxy), ca.file
 			h := newHandler(t, Options{})
+			if h.proxiedAge != 5*time.Minute {
+				t.Errorf("the greatest age is %s", h.proxiedAge)
+			}
 			call := func() { expect(t, h.Handle(background(t), r, testNotice("x")), delivered, "") }
 			call()
 			call()
 			if got := tunnels.Load(); got != 1 {
 				t.Fatalf("%d tunnels", got)
 			}
-			for _, p := range h.transports {
-				if p.idle.maxAge != 5*time.Minute || p.streams.maxAge != 5*time.Minute {
-					t.Error("no greatest age")
-				}
-				p.idle.maxAge, p.streams.maxAge = 1, 1
-			}
-			call() // an idle HTTP/1.1 connection keeps its time until it is used
+			h = newHandler(t, Options{})
+			h.proxiedAge = 1
 			call()
 			call()
-			if got := tunnels.Load(); got < 3 {
+			call()
+			if got := tunnels.Load(); got != 4 {
 				t.Errorf("%d tunnels", got)
 			}
 		})

@@ -13,6 +13,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/sign"
+	"notifier/internal/transport"
 )
 
 // Exchange is one callback with its request and answer, safe to show to users: secrets are replaced by dots.
@@ -120,15 +121,15 @@ func (h *Handler) probe(ctx context.Context, r *route.Route, n *notice.Notice) E
 		return x
 	}
 
-	tr := &tracker{began: time.Now()}
-	if without := s.authorize(ctx, n, &to, tr.began); without != nil {
+	began, progress := time.Now(), &transport.Progress{}
+	if without := s.authorize(ctx, n, &to, began); without != nil {
 		x.Result = *without
 		x.Method, x.URL = methodOf(r, n), redact(to.url)
 		return x
 	}
 
-	f := s.exchange(ctx, &attempt{n: n, to: to, tracker: tr}, &x)
-	x.Duration = time.Since(tr.began)
+	f := s.exchange(ctx, &attempt{n: n, to: to, began: began, progress: progress}, &x)
+	x.Duration = time.Since(began)
 	x.Result = resultOf(&r.Ack, f)
 	s.logBlocked(n.Key, f.err)
 	if f.status != 0 {
@@ -136,11 +137,8 @@ func (h *Handler) probe(ctx context.Context, r *route.Route, n *notice.Notice) E
 		x.ResponseHeaders = s.shown(f.hidden(), x.answered)
 	}
 
-	if p := tr.remote.Load(); p != nil {
-		x.Remote = *p
-	}
-
-	if c := tr.tls.Load(); c != nil && c.HandshakeComplete {
+	x.Remote = progress.Remote()
+	if c := progress.TLS(); c != nil && c.HandshakeComplete {
 		x.TLS = tls.VersionName(c.Version) + " " + tls.CipherSuiteName(c.CipherSuite)
 	}
 
@@ -148,15 +146,15 @@ func (h *Handler) probe(ctx context.Context, r *route.Route, n *notice.Notice) E
 }
 
 func (x *Exchange) request(s *routeState, n *notice.Notice, c *call) {
-	x.Method, x.URL = c.method, redact(c.url())
+	x.Method, x.URL = c.Method, redact(c.URL)
 	if s.route.Target.Secret {
 		x.URL = redact(s.route.Target.Shown())
 	}
 
 	secrets := s.secretsOf(n, c.to)
-	x.RequestHeaders = s.shown(secrets, c.header())
-	if c.method != http.MethodGet {
-		x.RequestBody = printable(c.body)
+	x.RequestHeaders = s.shown(secrets, c.Header())
+	if c.Method != http.MethodGet {
+		x.RequestBody = printable(c.Body)
 	}
 
 	for _, t := range c.texts { // that of a GET contains the query of the address
@@ -164,8 +162,8 @@ func (x *Exchange) request(s *routeState, n *notice.Notice, c *call) {
 	}
 }
 
-func (x *Exchange) answer(resp *http.Response) {
-	x.Proto, x.Status, x.answered = resp.Proto, resp.StatusCode, resp.Header
+func (x *Exchange) answer(a *transport.Answer) {
+	x.Proto, x.Status, x.answered = a.Proto, a.Status, a.Header
 }
 
 // shown returns headers that are safe to show, sorted by name. The signature is not a secret: it is valid for

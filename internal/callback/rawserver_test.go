@@ -12,89 +12,27 @@ import (
 	"io"
 	"math/big"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
+
+	"notifier/internal/testkit"
 )
 
-// talk is the behaviour of a receiver on one connection. It must end when stop or the connection is closed.
-type talk func(c net.Conn, in *bufio.Reader, stop <-chan struct{})
+// talk is the behaviour of a receiver on one connection.
+type talk = testkit.Talk
 
-// listen serves every connection with f. It ends before the test does, after all connections.
+// listen serves every connection with f.
 func listen(t testing.TB, conf *tls.Config, f talk) string {
 	t.Helper()
-	return listenAt(t, "127.0.0.1:0", conf, f)
-}
-
-func listenAt(t testing.TB, addr string, conf *tls.Config, f talk) string {
-	t.Helper()
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var (
-		wg    sync.WaitGroup
-		mu    sync.Mutex
-		conns []net.Conn
-		stop  = make(chan struct{})
-	)
-	t.Cleanup(func() {
-		close(stop)
-		_ = l.Close()
-		mu.Lock()
-		for _, c := range conns {
-			_ = c.Close()
-		}
-		mu.Unlock()
-		wg.Wait()
-	})
-	wg.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			conns = append(conns, c)
-			mu.Unlock()
-			wg.Go(func() { serve(c, conf, f, stop) })
-		}
-	})
-	return l.Addr().String()
-}
-
-// serve serves one connection with f.
-func serve(c net.Conn, conf *tls.Config, f talk, stop <-chan struct{}) {
-	defer func() { _ = c.Close() }()
-	if conf != nil {
-		tc := tls.Server(c, conf)
-		if tc.Handshake() != nil {
-			return
-		}
-		f(tc, bufio.NewReader(tc), stop)
-		_ = tc.Close()
-		return
-	}
-	f(c, bufio.NewReader(c), stop)
-}
-
-// readRequest reads one request with its body.
-func readRequest(in *bufio.Reader) error {
-	req, err := http.ReadRequest(in)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(io.Discard, req.Body)
-	return err
+	return testkit.ListenTCP(t, "127.0.0.1:0", conf, f)
 }
 
 // say reads a request, writes text and closes.
 func say(text string) talk {
 	return func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
-		if readRequest(in) == nil {
+		if testkit.ReadRequest(in) == nil {
 			_, _ = io.WriteString(c, text)
 		}
 	}
@@ -103,7 +41,7 @@ func say(text string) talk {
 // hold reads a request, writes text and keeps the connection open until the caller closes it.
 func hold(text string) talk {
 	return func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
-		if readRequest(in) == nil {
+		if testkit.ReadRequest(in) == nil {
 			_, _ = io.WriteString(c, text)
 			_, _ = io.Copy(io.Discard, in)
 		}
@@ -113,7 +51,7 @@ func hold(text string) talk {
 // reset reads a request, writes text and resets the connection.
 func reset(text string) talk {
 	return func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
-		if readRequest(in) != nil {
+		if testkit.ReadRequest(in) != nil {
 			return
 		}
 		_, _ = io.WriteString(c, text)
@@ -126,7 +64,7 @@ func reset(text string) talk {
 // flood reads a request, writes head, and then writes chunk without end.
 func flood(head, chunk string) talk {
 	return func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
-		if readRequest(in) != nil {
+		if testkit.ReadRequest(in) != nil {
 			return
 		}
 		if _, err := io.WriteString(c, head); err != nil {
@@ -143,7 +81,7 @@ func flood(head, chunk string) talk {
 // drip reads a request and writes text over and over, one byte at a time with pauses.
 func drip(text string) talk {
 	return func(c net.Conn, in *bufio.Reader, stop <-chan struct{}) {
-		if readRequest(in) != nil {
+		if testkit.ReadRequest(in) != nil {
 			return
 		}
 		go func() { _, _ = io.Copy(io.Discard, in) }() // what TLS writes before it closes; ends with the connection

@@ -21,6 +21,8 @@ import (
 
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/testkit"
+	"notifier/internal/transport"
 )
 
 const (
@@ -116,10 +118,10 @@ var behaviours = []behaviour{
 	{name: "GBK text", talk: answer("500 Oops", "\xb3\xc9\xb9\xa6"), o: retry, r: notice.ReasonStatus5xx, status: 500,
 		says: `\xb3\xc9\xb9\xa6`},
 	{name: "terminal escapes", talk: answer("500 Oops", "\x1b[2Jgone"), o: retry, r: notice.ReasonStatus5xx, status: 500, says: `\x1b[2Jgone`},
-	{name: "64 KiB and the acknowledgement in it", talk: answer("200 OK", strings.Repeat(" ", maxBody-7)+"success"), ack: "body:success",
-		o: delivered, status: 200},
-	{name: "a byte more than is read", talk: answer("200 OK", strings.Repeat(" ", maxBody-6)+"success"), ack: "body:success", o: retry,
-		r: notice.ReasonTooLarge, status: 200},
+	{name: "64 KiB and the acknowledgement in it", talk: answer("200 OK", strings.Repeat(" ", transport.MaxBody-7)+"success"),
+		ack: "body:success", o: delivered, status: 200},
+	{name: "a byte more than is read", talk: answer("200 OK", strings.Repeat(" ", transport.MaxBody-6)+"success"),
+		ack: "body:success", o: retry, r: notice.ReasonTooLarge, status: 200},
 
 	// Refusals.
 	{name: "301", talk: answer("301 Moved", "", "Location: https://www.shop.example/n"), o: retry, r: notice.ReasonRedirect, status: 301,
@@ -283,7 +285,7 @@ func (b behaviour) hang(t *testing.T, conf *tls.Config, ca string, wall time.Tim
 	stop, h := make(chan struct{}), newHandler(t, Options{})
 	h.dial = func(context.Context, string, string) (net.Conn, error) {
 		here, there := net.Pipe()
-		conns.Go(func() { serve(there, conf, b.talk, stop) })
+		conns.Go(func() { testkit.ServeConn(there, conf, b.talk, stop) })
 		return here, nil
 	}
 	r := b.route(t, "127.0.0.1:9", conf, ca)
@@ -353,7 +355,7 @@ func TestStoppingDefers(t *testing.T) {
 	h := newHandler(t, Options{})
 	ctx, cancel := context.WithCancel(background(t))
 	url := "http://" + listen(t, nil, func(_ net.Conn, in *bufio.Reader, stop <-chan struct{}) {
-		_ = readRequest(in)
+		_ = testkit.ReadRequest(in)
 		cancel()
 		<-stop
 	})

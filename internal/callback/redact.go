@@ -13,6 +13,7 @@ import (
 
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/transport"
 )
 
 const dots = "•••"
@@ -112,7 +113,7 @@ func (s *scrubber) addURL(u *url.URL) {
 	if u.User != nil {
 		pw, _ := u.User.Password()
 		s.add(u.User.String(), u.User.Username()+":"+pw, pw)
-		s.addToken(basicAuth(u.User))
+		s.addToken(transport.BasicAuth(u.User))
 	}
 
 	for pair := range strings.SplitSeq(u.RawQuery, "&") {

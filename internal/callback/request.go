@@ -1,7 +1,6 @@
 package callback
 
 import (
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/sign"
+	"notifier/internal/transport"
 )
 
 // errInvalid is wrapped by the errors of notices that cannot be sent.
@@ -60,10 +60,10 @@ func methodOf(r *route.Route, n *notice.Notice) string {
 // call builds the request of one attempt. at is the time of this attempt: receivers refuse signatures older
 // than five minutes, so each attempt is signed again. With explain, the call keeps the signed texts.
 func (s *routeState) call(n *notice.Notice, to destination, at time.Time, explain bool) (*call, error) {
-	c := &call{method: methodOf(s.route, n), to: to, agent: s.userAgent, body: n.Body}
+	c := &call{Request: transport.Request{Method: methodOf(s.route, n), UserAgent: s.userAgent, Body: n.Body}, to: to}
 	typ := n.EffectiveType()
 	m := sign.Message{ID: n.ID(), At: at, Body: n.Body, Type: typ, Host: to.host, Audience: n.Audience, Explain: explain}
-	if c.method == http.MethodGet {
+	if c.Method == http.MethodGet {
 		query, err := notice.Query(n.Body, typ)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errInvalid, err)
@@ -82,20 +82,21 @@ func (s *routeState) call(n *notice.Notice, to destination, at time.Time, explai
 		return nil, fmt.Errorf("%w: its body cannot be signed: %w", errInvalid, err)
 	}
 
-	if c.texts = signed.Texts; c.method == http.MethodGet {
-		c.body = nil
+	if c.texts = signed.Texts; c.Method == http.MethodGet {
+		c.Body = nil
 	} else {
-		c.body = signed.Body
+		c.Body = signed.Body
 	}
 
 	if robot := s.route.Robot; robot != nil {
 		var query string
-		if query, c.body = robot.Sign(c.body, at); query != "" {
+		if query, c.Body = robot.Sign(c.Body, at); query != "" {
 			c.to.addQuery(query)
 		}
 	}
 
-	c.fields = make([]field, 0, 12+len(s.route.Headers)+len(n.Headers))
+	c.setAddress()
+	c.Fields = make([]transport.Field, 0, 12+len(s.route.Headers)+len(n.Headers))
 	if s.guard == nil || s.route.HeadersTo.Match(to.at) {
 		c.setHeaders(s.route.Headers, s.route)
 	}
@@ -128,7 +129,7 @@ func (c *call) setCredentials() {
 		c.set("Authorization", c.to.token)
 	}
 	if c.to.call.User != nil && !c.has("Authorization") {
-		c.set("Authorization", basicAuth(c.to.call.User))
+		c.set("Authorization", transport.BasicAuth(c.to.call.User))
 	}
 }
 
@@ -160,12 +161,12 @@ func (c *call) setNotice(n *notice.Notice) {
 
 // checkFields rejects invalid headers. Configuration and notices were checked before: this is the last gate against injection.
 func (c *call) checkFields() error {
-	for _, f := range c.fields {
-		if !httpguts.ValidHeaderFieldName(f.name) {
-			return fmt.Errorf("%w: %.60q is not a header name", errInvalid, f.name)
+	for _, f := range c.Fields {
+		if !httpguts.ValidHeaderFieldName(f.Name) {
+			return fmt.Errorf("%w: %.60q is not a header name", errInvalid, f.Name)
 		}
-		if !httpguts.ValidHeaderFieldValue(f.value) {
-			return fmt.Errorf("%w: the value of header %s holds a control character", errInvalid, f.name)
+		if !httpguts.ValidHeaderFieldValue(f.Value) {
+			return fmt.Errorf("%w: the value of header %s holds a control character", errInvalid, f.Name)
 		}
 	}
 
@@ -185,11 +186,6 @@ func (c *call) setHeaders(hs []notice.Header, r *route.Route) {
 			c.set(x.Name, x.Value)
 		}
 	}
-}
-
-func basicAuth(u *url.Userinfo) string {
-	pw, _ := u.Password()
-	return "Basic " + base64.StdEncoding.EncodeToString([]byte(u.Username()+":"+pw))
 }
 
 func joinQuery(a, b string) string {

@@ -259,7 +259,7 @@ func TestDestinationsAreNormalized(t *testing.T) {
 // Without a span, the trace context of a call costs no allocation.
 func TestUntracedRequestAllocatesNothing(t *testing.T) {
 	c, ctx := &call{}, t.Context()
-	if n := testing.AllocsPerRun(1000, func() { c.setTrace(ctx) }); n != 0 || len(c.fields) != 0 {
-		t.Errorf("%v allocations, %v", n, c.fields)
+	if n := testing.AllocsPerRun(1000, func() { c.setTrace(ctx) }); n != 0 || len(c.Fields) != 0 {
+		t.Errorf("%v allocations, %v", n, c.Fields)
 	}
 }

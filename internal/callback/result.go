@@ -3,7 +3,6 @@ package callback
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -24,10 +23,8 @@ import (
 
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/transport"
 )
-
-// maxBody is the maximum number of bytes read of an answer's body.
-const maxBody = 64 << 10
 
 // Delay and maximum number of deferrals for answers of 423.
 const (
@@ -39,11 +36,11 @@ const (
 type facts struct {
 	status  int // 0: no answer came
 	header  http.Header
-	body    []byte // at most maxBody
-	more    bool   // the body was longer
-	bodyErr error  // why the body is incomplete
-	err     error  // why no answer came
-	stage   stage  // how far the exchange got
+	body    []byte          // at most transport.MaxBody
+	more    bool            // the body was longer
+	bodyErr error           // why the body is incomplete
+	err     error           // why no answer came
+	stage   transport.Stage // how far the exchange got
 	timeout time.Duration
 	// expired means that the timeout of the whole call has passed.
 	expired bool
@@ -62,6 +59,12 @@ type facts struct {
 	now       time.Time
 	// secrets, unless nil, returns the secrets of the call, which are removed from the result.
 	secrets func() scrubber
+}
+
+// add adds the answer.
+func (f *facts) add(a *transport.Answer) {
+	f.status, f.header, f.body, f.more, f.bodyErr = a.Status, a.Header, a.Body, a.More, a.BodyErr
+	f.expired, f.forwarded = a.Expired, a.Forwarded
 }
 
 // hidden returns the secrets of the call.
@@ -102,8 +105,10 @@ func resultOf(ack *route.Ack, f *facts) notice.Result {
 		return acknowledged(ack, f, body)
 	}
 
-	if err := byProxy(f); err != nil {
-		return failure(f, err, 0)
+	if f.forwarded {
+		if err := transport.ByProxy(f.status, f.header); err != nil {
+			return failure(f, err, 0)
+		}
 	}
 
 	text := f.show(body)
@@ -127,9 +132,9 @@ func acknowledged(ack *route.Ack, f *facts, body []byte) notice.Result {
 	case f.bodyErr != nil:
 		res = failure(f, f.bodyErr, f.status)
 		res.Response = join(res.Response, text)
-	case f.more || len(body) > maxBody:
+	case f.more || len(body) > transport.MaxBody:
 		res.Reason = notice.ReasonTooLarge
-		res.Response = join(fmt.Sprintf("more than %d KiB, too long to search for the acknowledgement", maxBody>>10), text)
+		res.Response = join(fmt.Sprintf("more than %d KiB, too long to search for the acknowledgement", transport.MaxBody>>10), text)
 	default:
 		ok, why := bodyAcks(ack, body, f.hidden)
 		if ok {
@@ -235,7 +240,7 @@ func decoded(f *facts) []byte {
 		return f.body
 	}
 
-	plain, err := io.ReadAll(io.LimitReader(z, maxBody+1))
+	plain, err := io.ReadAll(io.LimitReader(z, transport.MaxBody+1))
 	if err != nil && len(plain) == 0 {
 		return f.body
 	}
@@ -249,7 +254,7 @@ const frozen = time.Second
 
 // failure returns the result of an exchange that failed with err. status is 0 if no answer came.
 func failure(f *facts, err error, status int) notice.Result {
-	if f.cancelled && !isTimeout(err) {
+	if f.cancelled && !transport.IsTimeout(err) {
 		res := notice.DeferredResult(notice.ReasonShutdown, 0, "interrupted: this instance is stopping")
 		res.Unsent = false
 		return res
@@ -266,9 +271,9 @@ func failure(f *facts, err error, status int) notice.Result {
 	}
 
 	reason, detail := classify(f, err)
-	var head *headError
-	if errors.As(err, &head) && !strings.Contains(detail, head.line) {
-		detail += "; received " + strconv.Quote(head.line)
+	var head *transport.HeadError
+	if errors.As(err, &head) && !strings.Contains(detail, head.Line) {
+		detail += "; received " + strconv.Quote(head.Line)
 	}
 
 	if reason == notice.ReasonTLS && !f.olderTLS && wantsOlderTLS(err) {
@@ -291,14 +296,14 @@ func classify(f *facts, err error) (notice.Reason, string) {
 		blocked  *route.BlockedError
 		dns      *net.DNSError
 		op       *net.OpError
-		proxy    *proxyError
+		proxy    *transport.ProxyError
 		alert    tls.AlertError
 		record   tls.RecordHeaderError
 		verify   *tls.CertificateVerificationError
 		unknown  x509.UnknownAuthorityError
 		stream   http2.StreamError
-		goAway   *goAwayError
-		shutdown = "the connection broke off " + f.stage.phrase()
+		goAway   *transport.GoAwayError
+		shutdown = "the connection broke off " + f.stage.Phrase()
 	)
 	switch {
 	case errors.Is(err, errInvalid):
@@ -312,20 +317,20 @@ func classify(f *facts, err error) (notice.Reason, string) {
 			return notice.ReasonDNS, fmt.Sprintf("the name %s was not found", dns.Name)
 		}
 		return notice.ReasonDNS, fmt.Sprintf("the lookup of %s failed: %s", dns.Name, scrubAddresses(dns.Err, ""))
-	case isTimeout(err) && f.stage == stageDNS:
+	case transport.IsTimeout(err) && f.stage == transport.StageDNS:
 		return notice.ReasonDNS, "the lookup of the name timed out"
-	case isTimeout(err):
+	case transport.IsTimeout(err):
 		return notice.ReasonTimeout, timeoutDetail(f)
 	case errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error"), // alerts: their type is not exported
-		errors.As(err, &alert), errors.As(err, &record), errors.As(err, &verify), errors.As(err, &unknown), f.stage == stageTLS:
+		errors.As(err, &alert), errors.As(err, &record), errors.As(err, &verify), errors.As(err, &unknown), f.stage == transport.StageTLS:
 		return notice.ReasonTLS, "tls: " + strings.TrimPrefix(withoutAddresses(f, err), "tls: ")
 	case errors.As(err, &proxy):
 		return notice.ReasonConnect, proxy.Error()
-	case errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect" || op.Op == "socks connect"), f.stage == stageConnect:
+	case errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect" || op.Op == "socks connect"), f.stage == transport.StageConnect:
 		return notice.ReasonConnect, "connect: " + strings.TrimPrefix(withoutAddresses(f, err), "dial: ")
 	case errors.As(err, &stream):
 		return notice.ReasonReset, fmt.Sprintf("%s: HTTP/2 stream reset with %s", shutdown, stream.Code)
-	case errors.As(err, &goAway), errors.Is(err, errUnusedStream):
+	case errors.As(err, &goAway), errors.Is(err, transport.ErrUnusedStream):
 		return notice.ReasonReset, shutdown + ": " + err.Error()
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
 		errors.Is(err, syscall.ECONNABORTED), errors.Is(err, net.ErrClosed), errors.As(err, &op):
@@ -381,27 +386,18 @@ func scrubAddresses(text, known string) string {
 	})
 }
 
-func isTimeout(err error) bool {
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
-		return true
-	}
-
-	var t interface{ Timeout() bool }
-	return errors.As(err, &t) && t.Timeout()
-}
-
 // timeoutDetail names the timeout that fired: that of the whole call or that of the current step.
 func timeoutDetail(f *facts) string {
 	if f.expired {
-		return fmt.Sprintf("timeout (total, %s) %s", f.timeout, f.stage.phrase())
+		return fmt.Sprintf("timeout (total, %s) %s", f.timeout, f.stage.Phrase())
 	}
 
 	switch f.stage {
-	case stageStart, stageConnect:
-		return "timeout (connect) " + stageConnect.phrase()
-	case stageTLS:
-		return "timeout (TLS) " + f.stage.phrase()
+	case transport.StageStart, transport.StageConnect:
+		return "timeout (connect) " + transport.StageConnect.Phrase()
+	case transport.StageTLS:
+		return "timeout (TLS) " + f.stage.Phrase()
 	}
 
-	return "timeout " + f.stage.phrase()
+	return "timeout " + f.stage.Phrase()
 }

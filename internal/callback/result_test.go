@@ -15,6 +15,7 @@ import (
 
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/transport"
 )
 
 func ack(t testing.TB, s string) *route.Ack {
@@ -191,7 +192,7 @@ func TestRetryAfter(t *testing.T) {
 
 func TestAckMatchesBodies(t *testing.T) {
 	t.Parallel()
-	big, wechat := strings.Repeat(" ", maxBody-7)+"success", "xml:return_code=SUCCESS"
+	big, wechat := strings.Repeat(" ", transport.MaxBody-7)+"success", "xml:return_code=SUCCESS"
 	for _, c := range []struct {
 		rule, body string
 		ok         bool
@@ -229,7 +230,7 @@ func TestAckMatchesBodies(t *testing.T) {
 		{wechat, "<xml><return_code>&a;</return_code></xml>", false},
 		{wechat, `<?xml version="1.0" encoding="GBK"?><xml><return_code>SUCCESS</return_code></xml>`, false},
 		{wechat, "<xml><return_code>SUCCESS</return_code><m>\xb3\xc9</m></xml>", false},
-		{wechat, strings.Repeat("<a>", maxBody/3), false}, {"xml:code=0|1", "<r><code>1</code></r>", true},
+		{wechat, strings.Repeat("<a>", transport.MaxBody/3), false}, {"xml:code=0|1", "<r><code>1</code></r>", true},
 	} {
 		want, reason := notice.OutcomeRetry, notice.ReasonAckMismatch
 		if c.ok {
@@ -256,7 +257,8 @@ func TestLargeAndEncodedBodies(t *testing.T) {
 	expect(t, resultOf(body, &facts{status: 200, header: gz, body: []byte("success")}), notice.OutcomeDelivered, "")
 	expect(t, resultOf(body, &facts{status: 200, header: gz, body: zip(strings.Repeat("0", 4<<20))}), notice.OutcomeRetry,
 		notice.ReasonTooLarge)
-	expect(t, resultOf(body, &facts{status: 200, body: make([]byte, maxBody), more: true}), notice.OutcomeRetry, notice.ReasonTooLarge)
+	expect(t, resultOf(body, &facts{status: 200, body: make([]byte, transport.MaxBody), more: true}), notice.OutcomeRetry,
+		notice.ReasonTooLarge)
 	got := resultOf(ack(t, "2xx"), &facts{status: 200, header: gz, body: zip(strings.Repeat("0", 4<<20)), more: true})
 	expect(t, got, notice.OutcomeDelivered, "")
 	if len(got.Response) > notice.KeptResponse {
@@ -297,7 +299,7 @@ func FuzzResult(f *testing.F) {
 	f.Add(302, "status:200", "\xff", "Sat, 21 Nov 2026 12:00:00 GMT", "", "x-gzip")
 	f.Fuzz(func(t *testing.T, status int, rule, body, after, delivery, encoding string) {
 		a, err := route.ParseAck(rule)
-		if err != nil || status < 0 || len(body) > maxBody {
+		if err != nil || status < 0 || len(body) > transport.MaxBody {
 			return
 		}
 		h := http.Header{"Retry-After": {after}, "Webhook-Delivery": {delivery}, "Content-Encoding": {encoding}, "Location": {body}}

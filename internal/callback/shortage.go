@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"notifier/internal/notice"
+	"notifier/internal/transport"
 	"notifier/internal/wire"
 )
 
@@ -47,8 +48,11 @@ func (m *machine) take(n int64) bool {
 // most returns the number of descriptors for calls. A limit that is too low for the reserve leaves enough for one call.
 func (m *machine) most() int64 { return max(int64(m.limit())-wire.ReservedDescriptors, perDial) }
 
+// dialFunc opens connections.
+type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
+
 // dialer returns a dialer that counts the descriptors of its connections, and tells the resolver which names were found.
-func (m *machine) dialer(dial dialer) dialer {
+func (m *machine) dialer(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		host, _, _ := net.SplitHostPort(addr)
 		n := int64(perDial)
@@ -115,7 +119,7 @@ const lookupGrace = 500 * time.Millisecond
 type failedCall struct {
 	host       string
 	err        error
-	at         stage
+	at         transport.Stage
 	began, end time.Time
 }
 
@@ -135,7 +139,7 @@ func (m *machine) shortage(ctx context.Context, f *failedCall) notice.Shortage {
 		return notice.ShortCertificates
 	case errors.As(err, &dns) && !dns.IsNotFound:
 		return m.resolver.shortage(ctx, dns.Name, f.began, f.end)
-	case f.at == stageDNS && isTimeout(err):
+	case f.at == transport.StageDNS && transport.IsTimeout(err):
 		return m.resolver.shortage(ctx, f.host, f.began, f.end)
 	}
 
@@ -152,6 +156,9 @@ func exhausted(err error) notice.Shortage {
 	}
 	return ""
 }
+
+// isShortage reports whether an error of the kernel names a shortage.
+func isShortage(err error) bool { return exhausted(err) != "" }
 
 // portsUsedUp reports whether a connection failed with EADDRNOTAVAIL because all ephemeral ports to its address are in
 // use. The kernel returns the same error if no local address can reach the remote one, such as an IPv6 address without
@@ -186,12 +193,12 @@ var shortageTexts = map[notice.Shortage]string{
 
 // local returns the result of a call that failed because of a shortage of this machine. It uses an attempt only if the
 // receiver may have read the whole request.
-func local(s notice.Shortage, at stage) notice.Result {
-	if at > stageSend {
+func local(s notice.Shortage, at transport.Stage) notice.Result {
+	if at > transport.StageSend {
 		return notice.RetryResult(notice.ReasonInterrupted, shortageTexts[s]+", after the request was sent")
 	}
 
 	res := notice.LocalResult(s, shortageTexts[s])
-	res.Unsent = at < stageSend
+	res.Unsent = at < transport.StageSend
 	return res
 }

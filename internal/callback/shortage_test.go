@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"notifier/internal/notice"
+	"notifier/internal/transport"
 	"notifier/internal/wire"
 )
 
@@ -71,7 +72,7 @@ func TestShortageOfMachineIsDeferred(t *testing.T) {
 		})
 	}
 	// The receiver may have read the request: an attempt, as after the death of the instance.
-	res := resultOf(nil, &facts{err: connectError("127.0.0.1:1", syscall.ENOMEM), stage: stageHeaders, short: notice.ShortMemory})
+	res := resultOf(nil, &facts{err: connectError("127.0.0.1:1", syscall.ENOMEM), stage: transport.StageHeaders, short: notice.ShortMemory})
 	expect(t, res, retry, notice.ReasonInterrupted)
 }
 

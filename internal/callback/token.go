@@ -16,6 +16,7 @@ import (
 
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/transport"
 )
 
 const (
@@ -71,7 +72,7 @@ func (h *Handler) tokenClient(r *route.Route) (*http.Client, error) {
 	// HTTP/1.1, since net/http repeats a request without limit if the issuer answers each with GOAWAY.
 	dial := &net.Dialer{KeepAlive: keepAlive, Resolver: &h.own.resolver.Resolver}
 	t := &http.Transport{DialContext: h.own.dialer(dial.DialContext), TLSClientConfig: conf, TLSHandshakeTimeout: h.opts.TLSTimeout,
-		MaxIdleConns: 2, IdleConnTimeout: idleTimeout, MaxResponseHeaderBytes: maxResponseHeads}
+		MaxIdleConns: 2, IdleConnTimeout: transport.MaxIdle, MaxResponseHeaderBytes: transport.MaxHead}
 	if proxy := r.Proxy.URL(); proxy != nil {
 		t.Proxy = http.ProxyURL(proxy)
 	}
@@ -273,8 +274,8 @@ func (s *routeState) authorize(ctx context.Context, n *notice.Notice, to *destin
 	}
 
 	res := s.withoutToken(n, err)
-	if short := s.own.shortage(ctx, &failedCall{err: err, at: stageConnect, began: began, end: end}); short != "" {
-		res = local(short, stageConnect)
+	if short := s.own.shortage(ctx, &failedCall{err: err, at: transport.StageConnect, began: began, end: end}); short != "" {
+		res = local(short, transport.StageConnect)
 	}
 
 	if errors.Is(outer.Err(), context.Canceled) {
@@ -293,7 +294,7 @@ func (s *routeState) withoutToken(n *notice.Notice, err error) notice.Result {
 	var refused *oauth2.RetrieveError
 	if !errors.As(err, &refused) || refused.Response == nil {
 		text := "no access token: the issuer " + s.route.OAuth2.TokenURL.Hostname() + " was not reached"
-		if isTimeout(err) {
+		if transport.IsTimeout(err) {
 			text += " in time"
 		}
 
@@ -327,11 +328,11 @@ func (s *routeState) tokenDelay(n *notice.Notice, h http.Header) time.Duration {
 // Otherwise it returns the first result. A shortage of this machine that prevents the fetch of the other token defers the
 // notice: the 401 uses no attempt.
 func (s *routeState) callAgain(ctx context.Context, a *attempt, first notice.Result) notice.Result {
-	if a.tracker.requests >= maxRequests || !s.tokens.renew(a.to.token) || a.pass.again(ctx) != nil {
+	if a.progress.Requests >= transport.MaxRequests || !s.tokens.renew(a.to.token) || a.pass.again(ctx) != nil {
 		return first
 	}
 
-	if refused := s.authorize(ctx, a.n, &a.to, a.tracker.began); refused != nil {
+	if refused := s.authorize(ctx, a.n, &a.to, a.began); refused != nil {
 		if first.Reason == notice.ReasonStatus4xx { // ON_STATUS does not judge the answer to a token that was too old
 			first.Outcome = notice.OutcomeRetry
 		}
@@ -347,7 +348,7 @@ func (s *routeState) callAgain(ctx context.Context, a *attempt, first notice.Res
 		return first
 	}
 
-	a.tracker.restart()
+	a.progress.Restart()
 	f := s.exchange(ctx, a, nil)
 	res := resultOf(&s.route.Ack, f)
 	s.logBlocked(a.n.Key, f.err)
@@ -357,10 +358,11 @@ func (s *routeState) callAgain(ctx context.Context, a *attempt, first notice.Res
 
 // attempt is one attempt in progress.
 type attempt struct {
-	n       *notice.Notice
-	to      destination
-	pass    *pass // nil: without limits
-	tracker *tracker
+	n        *notice.Notice
+	to       destination
+	pass     *pass     // nil: without limits
+	began    time.Time // from which the route's timeout counts
+	progress *transport.Progress
 }
 
 // maxTokenWait is how long a call may wait for its token, after its turn, without another turn.
@@ -385,3 +387,6 @@ func (p *pass) again(ctx context.Context) *deferral {
 	p.at = now.Add(wait)
 	return nil
 }
+
+// MayRepeat implements transport.Limiter: a request that is sent again takes another turn.
+func (p *pass) MayRepeat(ctx context.Context) bool { return p.again(ctx) == nil }

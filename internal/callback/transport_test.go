@@ -19,6 +19,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/testkit"
+	"notifier/internal/transport"
 )
 
 // counting is a receiver that counts its connections.
@@ -48,7 +49,7 @@ func counting(t testing.TB, h2 bool, f http.HandlerFunc) (*httptest.Server, *ato
 }
 
 func TestKeepAliveIsReused(t *testing.T) {
-	for name, body := range map[string]string{"no body": "", "body": "success", "large body": strings.Repeat("x", maxBody-10)} {
+	for name, body := range map[string]string{"no body": "", "body": "success", "large body": strings.Repeat("x", transport.MaxBody-10)} {
 		t.Run(name, func(t *testing.T) {
 			s, conns := counting(t, false, func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
@@ -117,7 +118,7 @@ func TestBrokenFreshConnectionIsNotRetried(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int64
 	addr := listen(t, nil, func(_ net.Conn, in *bufio.Reader, _ <-chan struct{}) {
-		if readRequest(in) == nil {
+		if testkit.ReadRequest(in) == nil {
 			n.Add(1)
 		}
 	})

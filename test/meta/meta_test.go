@@ -22,15 +22,16 @@ const root = "../.."
 var layers = map[string]int{
 	"client": 5, // public: the standard library only, and nothing internal
 
-	"internal/pace":   10,
-	"internal/keys":   10,
-	"internal/seal":   15,
-	"internal/notice": 20,
-	"internal/mask":   22,
-	"internal/sign":   25,
-	"internal/route":  30,
-	"internal/codec":  32,
-	"internal/recur":  33,
+	"internal/pace":      10,
+	"internal/keys":      10,
+	"internal/seal":      15,
+	"internal/transport": 15,
+	"internal/notice":    20,
+	"internal/mask":      22,
+	"internal/sign":      25,
+	"internal/route":     30,
+	"internal/codec":     32,
+	"internal/recur":     33,
 
 	"internal/embedded": 48,
 

@@ -1,4 +1,4 @@
-package callback
+package transport
 
 import (
 	"bufio"
@@ -16,7 +16,7 @@ import (
 
 // exchange makes the call on one connection, and afterwards keeps or closes the connection. again reports
 // that the connection was a kept one and that the receiver cannot have read the whole request.
-func (p *transportPool) exchange(ctx context.Context, c *directConn, x *exchange, reused bool) (again bool, err error) {
+func (p *Pool) exchange(ctx context.Context, c *directConn, x *Exchange, reused bool) (again bool, err error) {
 	stop := context.AfterFunc(ctx, c.end)
 	whole, keep := false, false
 	defer func() {
@@ -25,28 +25,28 @@ func (p *transportPool) exchange(ctx context.Context, c *directConn, x *exchange
 		}
 
 		switch {
-		case err != nil || x.f.bodyErr != nil:
+		case err != nil || x.Answer.BodyErr != nil:
 			_ = c.under.Close() // not c.Close: writing the TLS close message could block
 		case !keep || !p.idle.put(c):
 			c.close()
 		}
 	}()
 
-	x.tr.set(stageSend)
-	if x.seen != nil {
-		x.tr.connected(c.Conn)
+	x.Progress.set(StageSend)
+	if x.Observe {
+		x.Progress.connected(c.Conn)
 	}
 
-	err = c.SetDeadline(x.end)
+	err = c.SetDeadline(x.Deadline)
 	if err == nil {
 		whole, keep, err = c.talk(x, reused)
 	}
 
 	if !errors.Is(err, errClosed) {
-		x.tr.requests++
+		x.Progress.Requests++
 	}
 
-	if reused && err != nil && ctx.Err() == nil && !isTimeout(err) && time.Since(c.taken) < closedEvery {
+	if reused && err != nil && ctx.Err() == nil && !IsTimeout(err) && time.Since(c.taken) < closedEvery {
 		c.foundClosed(c.taken) // before the request, or while it was on its way
 	}
 
@@ -55,21 +55,21 @@ func (p *transportPool) exchange(ctx context.Context, c *directConn, x *exchange
 
 // judge returns the error of an exchange, and whether to repeat the exchange. ended is the error of its context: reading and
 // writing report the end of a context as a timeout. unsent means that the receiver cannot have read the whole request.
-func (x *exchange) judge(ended, err error, unsent bool) (again bool, _ error) {
+func (x *Exchange) judge(ended, err error, unsent bool) (again bool, _ error) {
 	if ended != nil {
-		x.f.expired = errors.Is(ended, context.DeadlineExceeded)
+		x.Answer.Expired = errors.Is(ended, context.DeadlineExceeded)
 	}
 
 	switch {
 	case err == nil:
-		if ended != nil && x.f.bodyErr != nil {
-			x.f.bodyErr = ended
+		if ended != nil && x.Answer.BodyErr != nil {
+			x.Answer.BodyErr = ended
 		}
 		return false, nil
 	case ended != nil:
 		return false, ended
-	case isTimeout(err):
-		x.f.expired = true
+	case IsTimeout(err):
+		x.Answer.Expired = true
 		return false, err
 	}
 
@@ -79,22 +79,22 @@ func (x *exchange) judge(ended, err error, unsent bool) (again bool, _ error) {
 // inline is the longest body that is written together with the head, before the answer is read.
 const inline = 16 << 10
 
-// talk sends the request and reads the answer into x.f. whole reports that the kernel has taken all of the request, keep that
+// talk sends the request and reads the answer into x.Answer. whole reports that the kernel has taken all of the request, keep that
 // the connection can carry another one.
-func (c *directConn) talk(x *exchange, reused bool) (whole, keep bool, err error) {
+func (c *directConn) talk(x *Exchange, reused bool) (whole, keep bool, err error) {
 	body, whole, err := c.send(x, reused)
 	if err != nil {
 		return whole, false, err
 	}
 
-	r := getReader(c, x.end)
+	r := getReader(c, x.Deadline)
 	defer putReader(r)
 
 	resp, err := r.head()
 	if err != nil {
 		if body.stop() {
 			whole = true
-			x.tr.set(stageHeaders)
+			x.Progress.set(StageHeaders)
 		}
 		return whole, false, err
 	}
@@ -104,22 +104,22 @@ func (c *directConn) talk(x *exchange, reused bool) (whole, keep bool, err error
 
 // send writes the request. A long body is written in a separate goroutine, the returned sending. whole reports that the kernel
 // has taken all of the request.
-func (c *directConn) send(x *exchange, reused bool) (body *sending, whole bool, err error) {
+func (c *directConn) send(x *Exchange, reused bool) (body *sending, whole bool, err error) {
 	b := getBuffer()
-	*b = x.call.appendHead(*b)
+	*b = x.Request.appendHead(*b, x.proxy)
 
-	if len(x.call.body) > inline {
+	if len(x.Request.Body) > inline {
 		if reused && c.check != nil && c.check.closed() {
 			putBuffer(b)
 			return nil, false, errClosed
 		}
-		return c.start(b, x.call.body), false, nil
+		return c.start(b, x.Request.Body), false, nil
 	}
 
-	*b = append(*b, x.call.body...)
+	*b = append(*b, x.Request.Body...)
 	if whole, err = c.write(b, reused); whole {
-		x.tr.set(stageHeaders)
-		if err != nil && isTimeout(err) {
+		x.Progress.set(StageHeaders)
+		if err != nil && IsTimeout(err) {
 			err = nil // the answer may have come in time: see reader.Read
 		}
 	}
@@ -127,33 +127,28 @@ func (c *directConn) send(x *exchange, reused bool) (body *sending, whole bool, 
 	return nil, whole, err
 }
 
-// readAnswer reads the answer after its head into x.f, and reports whether the connection can carry another request. body is
+// readAnswer reads the answer after its head into x.Answer, and reports whether the connection can carry another request. body is
 // the part of the request that is still being written.
-func (x *exchange) readAnswer(c *directConn, r *reader, resp *http.Response, body *sending) (keep bool) {
-	f := x.f
-	x.tr.set(stageBody)
-	f.status, f.header = resp.StatusCode, resp.Header
-	if x.seen != nil {
-		x.seen.answer(resp)
-	}
-
+func (x *Exchange) readAnswer(c *directConn, r *reader, resp *http.Response, body *sending) (keep bool) {
+	a := &x.Answer
+	x.answered(resp)
 	c.readKeepAlive(resp.Header)
 
-	if f.status == http.StatusSwitchingProtocols { // a stream, not an answer
+	if a.Status == http.StatusSwitchingProtocols { // a stream, not an answer
 		body.stop()
 		return false
 	}
 
 	drained := false // the read deadline is earlier than the deadline of the call
-	if x.drain && !r.has(resp.ContentLength) {
-		if at := time.Now().Add(bodyDrain); x.end.IsZero() || at.Before(x.end) {
+	if x.StatusOnly && !r.has(resp.ContentLength) {
+		if at := time.Now().Add(bodyDrain); x.Deadline.IsZero() || at.Before(x.Deadline) {
 			drained = c.SetReadDeadline(at) == nil
 		}
 	}
 
-	all := readBody(f, resp.Body, resp.ContentLength)
-	if f.bodyErr != nil && isTimeout(f.bodyErr) {
-		f.expired = !drained
+	all := a.readBody(resp.Body, resp.ContentLength)
+	if a.BodyErr != nil && IsTimeout(a.BodyErr) {
+		a.Expired = !drained
 	}
 
 	return body.stop() && all && !resp.Close && r.br.Buffered() == 0
@@ -237,7 +232,7 @@ var readers = sync.Pool{New: func() any {
 
 func getReader(c *directConn, end time.Time) *reader {
 	r := readers.Get().(*reader)
-	r.c, r.end, r.late, r.left, r.err = c, end, false, maxResponseHeads, nil
+	r.c, r.end, r.late, r.left, r.err = c, end, false, MaxHead, nil
 	r.br.Reset(r)
 	return r
 }
@@ -274,7 +269,7 @@ const (
 // readsLate reports whether to read once more after a timeout, and extends the deadline for that. A process
 // that was stopped at the deadline finds the timeout together with an answer that arrived in time.
 func (r *reader) readsLate(err error) bool {
-	if err == nil || r.late || r.end.IsZero() || !isTimeout(err) || time.Since(r.end) < missedBy {
+	if err == nil || r.late || r.end.IsZero() || !IsTimeout(err) || time.Since(r.end) < missedBy {
 		return false
 	}
 
@@ -282,7 +277,7 @@ func (r *reader) readsLate(err error) bool {
 	return r.c.SetReadDeadline(time.Now().Add(lateRead)) == nil
 }
 
-var errLongHead = fmt.Errorf("its head is longer than %d KiB", maxResponseHeads>>10)
+var errLongHead = fmt.Errorf("its head is longer than %d KiB", MaxHead>>10)
 
 // postRequest tells http.ReadResponse that the request was not a HEAD, so the answer may have a body.
 var postRequest = &http.Request{Method: http.MethodPost}
@@ -308,13 +303,14 @@ func (r *reader) head() (*http.Response, error) {
 	}
 }
 
-// headError means that the head of the answer could not be read.
-type headError struct {
+// HeadError means that the head of the answer could not be read.
+type HeadError struct {
 	error
-	line string // beginning of the status line
+	Line string // beginning of the status line
 }
 
-func (e *headError) Unwrap() error { return e.error }
+// Unwrap returns the error of the parser or of the connection.
+func (e *HeadError) Unwrap() error { return e.error }
 
 // headError returns the error of a head that begins with that line. err is the parser's.
 func (r *reader) headError(err error, line []byte) error {
@@ -332,7 +328,7 @@ func (r *reader) headError(err error, line []byte) error {
 		line = line[:len("HTTP/1.1 200")]
 	}
 
-	return &headError{err, string(bytes.TrimSpace(line))}
+	return &HeadError{err, string(bytes.TrimSpace(line))}
 }
 
 // has reports whether a body of that length is already buffered.

@@ -1,4 +1,4 @@
-package callback
+package transport
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// recheckEvery is the time between two lookups of the name of an origin that gets calls.
-	recheckEvery = time.Minute
+	// DefaultRecheck is the time between two lookups of the name of an origin that gets calls.
+	DefaultRecheck = time.Minute
 	// minMissed is the number of consecutive answers without an address after which its connections are retired. Some
 	// name servers return a part of the addresses, so an address may come back. Then the number grows up to maxMissed.
 	minMissed, maxMissed = 3, 60
@@ -25,7 +25,7 @@ const (
 // originTable holds the state of the origins that were connected to.
 type originTable struct {
 	resolver *net.Resolver
-	every    time.Duration // recheckEvery, except in tests
+	every    time.Duration // DefaultRecheck, except in tests
 	retire   func(*originState)
 
 	ctx   context.Context
@@ -33,7 +33,7 @@ type originTable struct {
 	slots chan struct{}
 
 	mu     sync.Mutex
-	by     map[origin]*originState
+	by     map[Origin]*originState
 	swept  time.Time
 	closed bool
 	wg     sync.WaitGroup
@@ -45,7 +45,7 @@ func newOriginTable(r *net.Resolver, every time.Duration, retire func(*originSta
 		r = net.DefaultResolver
 	}
 
-	t := &originTable{every: every, retire: retire, by: map[origin]*originState{}, slots: make(chan struct{}, maxRechecks), swept: time.Now(),
+	t := &originTable{every: every, retire: retire, by: map[Origin]*originState{}, slots: make(chan struct{}, maxRechecks), swept: time.Now(),
 		// StrictErrors makes a lookup fail if one of its queries fails. Otherwise its answer could lack valid addresses.
 		resolver: &net.Resolver{PreferGo: r.PreferGo, StrictErrors: true, Dial: r.Dial}}
 	t.ctx, t.stop = context.WithCancel(context.Background())
@@ -54,7 +54,7 @@ func newOriginTable(r *net.Resolver, every time.Duration, retire func(*originSta
 
 // originState is the knowledge about one origin. Its connections point to it, so they may outlive its entry in the table.
 type originState struct {
-	origin origin
+	origin Origin
 	next   atomic.Int64 // time of the next lookup, in Unix nanoseconds
 	http1  atomic.Bool  // the origin has refused HTTP/2
 
@@ -73,14 +73,14 @@ type peer struct {
 }
 
 // find returns the state of an origin; nil if it is unknown.
-func (t *originTable) find(o origin) *originState {
+func (t *originTable) find(o Origin) *originState {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.by[o]
 }
 
 // connected returns the state of an origin to which a connection was opened.
-func (t *originTable) connected(o origin, now time.Time) *originState {
+func (t *originTable) connected(o Origin, now time.Time) *originState {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 
@@ -106,7 +106,7 @@ func (t *originTable) sweep(now time.Time) {
 	}
 
 	t.swept = now
-	unused := now.Add(-2*t.every - idleTimeout).UnixNano() // its connections are closed by now
+	unused := now.Add(-2*t.every - MaxIdle).UnixNano() // its connections are closed by now
 	for o, s := range t.by {
 		if s.next.Load() < unused {
 			delete(t.by, o)

@@ -1,11 +1,9 @@
-package callback
+package transport
 
 import (
 	"slices"
 	"sync"
 	"time"
-
-	"notifier/internal/notice"
 )
 
 // idleConns keeps idle connections of the direct transport, each until the receiver is expected to close it.
@@ -15,20 +13,20 @@ type idleConns struct {
 	maxAge         time.Duration // 0: unlimited
 
 	mu     sync.Mutex
-	by     map[origin][]*directConn // most recently used last
-	all    byUse[directConn, *directConn]
+	by     map[Origin][]*directConn // most recently used last
+	all    ByUse[directConn, *directConn]
 	closed bool
 	timer  *time.Timer // runs sweep
 	wakes  time.Time   // when the timer fires; zero: it is not set
 }
 
 func newIdleConns(perHost, total int, maxAge time.Duration) *idleConns {
-	return &idleConns{perHost: perHost, total: total, maxAge: maxAge, by: map[origin][]*directConn{}}
+	return &idleConns{perHost: perHost, total: total, maxAge: maxAge, by: map[Origin][]*directConn{}}
 }
 
 // take returns the most recently used connection to o, or nil. The caller checks whether the receiver has
 // closed it.
-func (p *idleConns) take(o origin) *directConn {
+func (p *idleConns) take(o Origin) *directConn {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,7 +43,7 @@ func (p *idleConns) take(o origin) *directConn {
 
 	cs[len(cs)-1] = nil
 	p.by[o] = cs[:len(cs)-1]
-	p.all.remove(c)
+	p.all.Remove(c)
 	c.taken = now
 	return c
 }
@@ -57,7 +55,9 @@ func (p *idleConns) put(c *directConn) bool {
 	c.since, c.kept = now, c.state.kept.of(c.keep, now)
 	ends := now.Add(c.kept)
 	if p.maxAge > 0 {
-		ends = notice.Earlier(ends, c.born.Add(p.maxAge))
+		if oldest := c.born.Add(p.maxAge); oldest.Before(ends) {
+			ends = oldest
+		}
 	}
 
 	var old *directConn
@@ -74,7 +74,7 @@ func (p *idleConns) put(c *directConn) bool {
 
 	c.ends = ends
 	p.by[o] = append(p.by[o], c)
-	p.all.push(c)
+	p.all.Push(c)
 	if p.wakes.IsZero() || c.ends.Before(p.wakes) {
 		p.wake(now, c.ends)
 	}
@@ -104,7 +104,7 @@ func (p *idleConns) drop(c *directConn) {
 		delete(p.by, o)
 	}
 
-	p.all.remove(c)
+	p.all.Remove(c)
 }
 
 // wake sets the timer. The caller holds mu.
@@ -181,7 +181,7 @@ func (p *idleConns) closeOldest(n int) {
 }
 
 // retire closes the connections of an origin to addresses that are gone.
-func (p *idleConns) retire(o origin) {
+func (p *idleConns) retire(o Origin) {
 	p.mu.Lock()
 	var gone []*directConn
 	for _, c := range slices.Clone(p.by[o]) {

@@ -1,4 +1,4 @@
-package callback
+package transport
 
 import (
 	"net/http"
@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// keptIdle is how long a connection stays open without a call if the receiver announces no time. It
+// DefaultIdle is how long a connection stays open without a call if the receiver announces no time. It
 // is below the limits of usual servers, which close a connection after 5 s (Node) or more.
-const keptIdle = 4 * time.Second
+const DefaultIdle = 4 * time.Second
 
 // keptFor returns the maximum idle time of a connection that its receiver closes after says. The
 // result is up to a second shorter, so that the last request arrives in time.
 func keptFor(says time.Duration) time.Duration {
-	return min(says-min(says/2, time.Second), idleTimeout)
+	return min(says-min(says/2, time.Second), MaxIdle)
 }
 
 // keepAliveTimeout returns the timeout of a header such as "Keep-Alive: timeout=5, max=100".

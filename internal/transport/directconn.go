@@ -1,4 +1,4 @@
-package callback
+package transport
 
 import (
 	"errors"
@@ -26,10 +26,10 @@ type directConn struct {
 	since time.Time // when it became idle
 	kept  time.Duration
 	taken time.Time
-	links[directConn]
+	Links[directConn]
 }
 
-func (c *directConn) byUseLinks() *links[directConn] { return &c.links }
+func (c *directConn) ByUseLinks() *Links[directConn] { return &c.Links }
 
 // newDirectConn wraps a new TCP connection and the connection over it that carries the requests.
 func newDirectConn(tcp, c net.Conn, s *originState, at *peer, keep time.Duration) *directConn {

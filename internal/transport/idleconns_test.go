@@ -1,4 +1,4 @@
-package callback
+package transport
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ func (s *spare) Close() error { close(s.closed); return nil }
 
 func idle(host string, keep time.Duration) *directConn {
 	c := &spare{closed: make(chan struct{})}
-	return newDirectConn(c, c, &originState{origin: origin{addr: host}}, nil, keep)
+	return newDirectConn(c, c, &originState{origin: Origin{Addr: host}}, nil, keep)
 }
 
 func (c *directConn) isClosed() bool {
@@ -35,14 +35,14 @@ func TestIdleConnectionsAreTakenLastFirst(t *testing.T) {
 	defer p.close()
 	a, b, other := idle("a", time.Hour), idle("a", time.Hour), idle("b", time.Hour)
 	secure := idle("a", time.Hour)
-	secure.state.origin.secure = true
+	secure.state.origin.Secure = true
 	for _, c := range []*directConn{a, b, other, secure} {
 		if !p.put(c) {
 			t.Fatal("no room")
 		}
 	}
 	for i, want := range []*directConn{b, a, nil} {
-		if got := p.take(origin{addr: "a"}); got != want {
+		if got := p.take(Origin{Addr: "a"}); got != want {
 			t.Errorf("take %d: another one", i)
 		}
 	}
@@ -69,11 +69,11 @@ func TestIdleConnectionsAreLimited(t *testing.T) {
 		if !p.put(c) || p.all.n > 4 {
 			t.Fatalf("%d are kept", p.all.n)
 		}
-		if i == 2 && (!first.isClosed() || p.all.oldest.state.origin.addr != "a") {
+		if i == 2 && (!first.isClosed() || p.all.oldest.state.origin.Addr != "a") {
 			t.Error("not the oldest one was closed")
 		}
 	}
-	if p.take(origin{addr: "a"}) != nil || p.take(origin{addr: "15"}) != nil || p.take(origin{addr: "16"}) == nil {
+	if p.take(Origin{Addr: "a"}) != nil || p.take(Origin{Addr: "15"}) != nil || p.take(Origin{Addr: "16"}) == nil {
 		t.Error("others are kept than the last four")
 	}
 	if len(p.by) > 4 {

@@ -1,4 +1,4 @@
-package callback
+package transport
 
 import (
 	"bufio"
@@ -16,8 +16,8 @@ import (
 	netproxy "golang.org/x/net/proxy"
 )
 
-// proxy is the outbound proxy of a transport.
-type proxy struct {
+// Proxy is an outbound proxy.
+type Proxy struct {
 	addr  string
 	conf  *tls.Config // of the connection to the proxy; nil: without TLS
 	auth  string      // Proxy-Authorization; empty: none
@@ -31,8 +31,8 @@ type socksDialer interface {
 
 var proxyPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
 
-// newProxy returns the proxy with that address; nil without one.
-func newProxy(u *url.URL, conf *tls.Config) (*proxy, error) {
+// NewProxy returns the proxy with that address; nil without one. An https proxy uses the TLS settings conf.
+func NewProxy(u *url.URL, conf *tls.Config) (*Proxy, error) {
 	if u == nil {
 		return nil, nil
 	}
@@ -42,7 +42,7 @@ func newProxy(u *url.URL, conf *tls.Config) (*proxy, error) {
 		port = proxyPorts[u.Scheme]
 	}
 
-	p := &proxy{addr: net.JoinHostPort(u.Hostname(), port)}
+	p := &Proxy{addr: net.JoinHostPort(u.Hostname(), port)}
 	switch u.Scheme {
 	case "socks5", "socks5h":
 		return p, p.setSOCKS(u.User)
@@ -52,13 +52,13 @@ func newProxy(u *url.URL, conf *tls.Config) (*proxy, error) {
 	}
 
 	if u.User != nil {
-		p.auth = basicAuth(u.User)
+		p.auth = BasicAuth(u.User)
 	}
 
 	return p, nil
 }
 
-func (p *proxy) setSOCKS(user *url.Userinfo) error {
+func (p *Proxy) setSOCKS(user *url.Userinfo) error {
 	var auth *netproxy.Auth
 	if user != nil {
 		pw, _ := user.Password()
@@ -80,31 +80,31 @@ func (p *proxy) setSOCKS(user *url.Userinfo) error {
 
 // forwards reports whether requests to o are sent to the proxy itself, which makes the call. Other connections are
 // tunnels.
-func (p *proxy) forwards(o origin) bool { return p != nil && p.socks == nil && !o.secure }
+func (p *Proxy) forwards(o Origin) bool { return p != nil && p.socks == nil && !o.Secure }
 
 // share returns the origin by which connections to o are kept. All forwarded requests share connections to the proxy.
-func (p *proxy) share(o origin) origin {
+func (p *Proxy) share(o Origin) Origin {
 	if p.forwards(o) {
-		return origin{addr: p.addr}
+		return Origin{Addr: p.addr}
 	}
 	return o
 }
 
 // dialProxy opens a TCP connection to o, or to the proxy. conn is the connection on which the exchange with o can start.
-func (p *transportPool) dialProxy(ctx context.Context, x *exchange, o origin) (tcp, conn net.Conn, err error) {
-	ctx = httptrace.WithClientTrace(ctx, x.tr.dialTrace())
-	if p.proxy == nil {
-		tcp, err = p.dial(ctx, "tcp", o.addr)
+func (p *Pool) dialProxy(ctx context.Context, x *Exchange, o Origin) (tcp, conn net.Conn, err error) {
+	ctx = httptrace.WithClientTrace(ctx, x.Progress.dialTrace())
+	if p.o.Proxy == nil {
+		tcp, err = p.o.Dial(ctx, "tcp", o.Addr)
 		return tcp, tcp, err
 	}
 
-	tcp, err = p.dial(ctx, "tcp", p.proxy.addr)
+	tcp, err = p.o.Dial(ctx, "tcp", p.o.Proxy.addr)
 	if err != nil {
 		return nil, nil, &net.OpError{Op: "proxyconnect", Net: "tcp", Err: err}
 	}
 
 	stop := context.AfterFunc(ctx, func() { _ = tcp.SetDeadline(past) })
-	conn, err = p.tunnel(ctx, tcp, x.call.to.origin)
+	conn, err = p.tunnel(ctx, tcp, x.Request.Origin)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -117,9 +117,9 @@ func (p *transportPool) dialProxy(ctx context.Context, x *exchange, o origin) (t
 }
 
 // tunnel makes the proxy connect to the target, unless it forwards requests.
-func (p *transportPool) tunnel(ctx context.Context, tcp net.Conn, target origin) (net.Conn, error) {
-	if p.proxy.socks != nil {
-		_, err := p.proxy.socks.DialWithConn(ctx, tcp, "tcp", target.addr)
+func (p *Pool) tunnel(ctx context.Context, tcp net.Conn, target Origin) (net.Conn, error) {
+	if p.o.Proxy.socks != nil {
+		_, err := p.o.Proxy.socks.DialWithConn(ctx, tcp, "tcp", target.Addr)
 		if err != nil {
 			err = &net.OpError{Op: "socks connect", Net: "tcp", Err: err}
 		}
@@ -128,24 +128,24 @@ func (p *transportPool) tunnel(ctx context.Context, tcp net.Conn, target origin)
 	}
 
 	conn := tcp
-	if p.proxy.conf != nil {
-		secure := tls.Client(tcp, p.proxy.conf)
-		if err := handshake(ctx, secure, p.tlsTimeout); err != nil {
+	if p.o.Proxy.conf != nil {
+		secure := tls.Client(tcp, p.o.Proxy.conf)
+		if err := handshake(ctx, secure, p.o.TLSTimeout); err != nil {
 			return nil, err
 		}
 
 		conn = secure
 	}
 
-	if p.proxy.forwards(target) {
+	if p.o.Proxy.forwards(target) {
 		return conn, nil
 	}
 
-	return conn, p.proxy.connect(conn, target.addr)
+	return conn, p.o.Proxy.connect(conn, target.Addr)
 }
 
 // connect sends a CONNECT request.
-func (p *proxy) connect(c net.Conn, addr string) error {
+func (p *Proxy) connect(c net.Conn, addr string) error {
 	head := "CONNECT " + addr + " HTTP/1.1\r\nHost: " + addr + "\r\n"
 	if p.auth != "" {
 		head += "Proxy-Authorization: " + p.auth + "\r\n"
@@ -155,14 +155,14 @@ func (p *proxy) connect(c net.Conn, addr string) error {
 		return &net.OpError{Op: "proxyconnect", Net: "tcp", Err: err}
 	}
 
-	br := bufio.NewReader(io.LimitReader(c, maxResponseHeads))
+	br := bufio.NewReader(io.LimitReader(c, MaxHead))
 	resp, err := http.ReadResponse(br, &http.Request{Method: http.MethodConnect})
 	if err != nil {
 		return &net.OpError{Op: "proxyconnect", Net: "tcp", Err: err}
 	}
 
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return &proxyError{resp.StatusCode, http.MethodConnect, proxyCause(resp.Header)}
+		return &ProxyError{resp.StatusCode, http.MethodConnect, proxyCause(resp.Header)}
 	}
 
 	if br.Buffered() > 0 { // TLS starts with the client
@@ -172,14 +172,15 @@ func (p *proxy) connect(c net.Conn, addr string) error {
 	return nil
 }
 
-// proxyError means that the proxy refused to connect to the target.
-type proxyError struct {
+// ProxyError means that the proxy refused to connect to the target.
+type ProxyError struct {
 	status int
 	to     string // CONNECT, or empty for a request that the proxy was to forward
 	cause  string // that the answer names; may be empty
 }
 
-func (e *proxyError) Error() string {
+// Error implements error.
+func (e *ProxyError) Error() string {
 	text := fmt.Sprintf("the proxy answered %d %s", e.status, http.StatusText(e.status))
 	if e.to != "" {
 		text += " to " + e.to
@@ -192,14 +193,14 @@ func (e *proxyError) Error() string {
 	return text
 }
 
-// byProxy returns an error if a proxy has answered a forwarded request itself. Other answers are the receiver's.
-func byProxy(f *facts) error {
-	cause := proxyCause(f.header)
-	if !f.forwarded || f.status != http.StatusProxyAuthRequired && (f.status < 500 || f.status > 599 || cause == "") {
+// ByProxy returns a [ProxyError] if a proxy has answered a forwarded request itself. Other answers are the receiver's.
+func ByProxy(status int, h http.Header) error {
+	cause := proxyCause(h)
+	if status != http.StatusProxyAuthRequired && (status < 500 || status > 599 || cause == "") {
 		return nil
 	}
 
-	return &proxyError{status: f.status, cause: cause}
+	return &ProxyError{status: status, cause: cause}
 }
 
 // proxyCause returns the error that a proxy names in the headers of its answer, or an empty text.

@@ -1,4 +1,4 @@
-package callback
+package transport
 
 import (
 	"context"
@@ -28,10 +28,10 @@ type streamConn struct {
 	peer   *peer
 	born   time.Time
 	used   atomic.Bool
-	links[streamConn]
+	Links[streamConn]
 }
 
-func (c *streamConn) byUseLinks() *links[streamConn] { return &c.links }
+func (c *streamConn) ByUseLinks() *Links[streamConn] { return &c.Links }
 
 // newStreamConn starts HTTP/2 on a connection that has negotiated it.
 func newStreamConn(secure *tls.Conn, s *originState, p *peer) (*streamConn, error) {
@@ -39,9 +39,9 @@ func newStreamConn(secure *tls.Conn, s *originState, p *peer) (*streamConn, erro
 	t := &http.Transport{
 		DialTLSContext:         func(context.Context, string, string) (net.Conn, error) { return secure, nil },
 		ForceAttemptHTTP2:      true,
-		IdleConnTimeout:        idleTimeout,
-		MaxResponseHeaderBytes: maxResponseHeads,
-		// No compression is requested. Bodies that are compressed nevertheless are decoded with a size limit (decoded).
+		IdleConnTimeout:        MaxIdle,
+		MaxResponseHeaderBytes: MaxHead,
+		// No compression is requested. Bodies that are compressed nevertheless are decoded with a size limit by the caller.
 		DisableCompression: true,
 		HTTP2: &http.HTTP2Config{
 			// A ping finds a connection that no longer answers, before the timeouts of all calls on it.
@@ -50,7 +50,7 @@ func newStreamConn(secure *tls.Conn, s *originState, p *peer) (*streamConn, erro
 	}
 
 	var err error
-	c.cc, err = t.NewClientConn(context.Background(), "https", s.origin.addr)
+	c.cc, err = t.NewClientConn(context.Background(), "https", s.origin.Addr)
 	return c, err
 }
 
@@ -71,8 +71,8 @@ type streamConns struct {
 	maxAge time.Duration // 0: unlimited
 
 	mu     sync.Mutex
-	by     map[origin]*streamOrigin
-	all    byUse[streamConn, *streamConn]
+	by     map[Origin]*streamOrigin
+	all    ByUse[streamConn, *streamConn]
 	closed bool
 }
 
@@ -83,11 +83,11 @@ type streamOrigin struct {
 }
 
 func newStreamConns(total int, maxAge time.Duration) *streamConns {
-	return &streamConns{total: total, maxAge: maxAge, by: map[origin]*streamOrigin{}}
+	return &streamConns{total: total, maxAge: maxAge, by: map[Origin]*streamOrigin{}}
 }
 
 // take returns a connection with a reserved stream, or nil.
-func (p *streamConns) take(o origin, now time.Time) *streamConn {
+func (p *streamConns) take(o Origin, now time.Time) *streamConn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
@@ -102,8 +102,8 @@ func (p *streamConns) take(o origin, now time.Time) *streamConn {
 		case c.cc.Err() != nil, c.peer.gone(), p.maxAge > 0 && now.Sub(c.born) >= p.maxAge:
 			p.drop(so, c)
 		case c.cc.Reserve() == nil:
-			p.all.remove(c)
-			p.all.push(c)
+			p.all.Remove(c)
+			p.all.Push(c)
 			return c
 		}
 	}
@@ -119,7 +119,7 @@ func (p *streamConns) drop(so *streamOrigin, c *streamConn) {
 	}
 
 	so.conns = slices.Delete(so.conns, i, i+1)
-	p.all.remove(c)
+	p.all.Remove(c)
 	c.retire()
 }
 
@@ -150,7 +150,7 @@ func (p *streamConns) put(c *streamConn) {
 	}
 
 	p.by[o].conns = append(p.by[o].conns, c)
-	p.all.push(c)
+	p.all.Push(c)
 	if old := p.all.oldest; p.all.n > p.total {
 		p.drop(p.by[old.state.origin], old)
 	}
@@ -177,7 +177,7 @@ func (p *streamConns) forgetUnused() {
 
 // dial makes the caller the one that connects to an origin with HTTP/2, or returns a channel that is closed when another
 // call has finished connecting. So calls that start together share one new connection.
-func (p *streamConns) dial(o origin) (done func(), wait <-chan struct{}) {
+func (p *streamConns) dial(o Origin) (done func(), wait <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
@@ -200,7 +200,7 @@ func (p *streamConns) dial(o origin) (done func(), wait <-chan struct{}) {
 }
 
 // forget removes an origin that has stopped speaking HTTP/2.
-func (p *streamConns) forget(o origin) {
+func (p *streamConns) forget(o Origin) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
@@ -213,7 +213,7 @@ func (p *streamConns) forget(o origin) {
 }
 
 // retire retires the connections of an origin to addresses that are gone.
-func (p *streamConns) retire(o origin) {
+func (p *streamConns) retire(o Origin) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
@@ -255,43 +255,38 @@ func (p *streamConns) close() {
 }
 
 // overStream makes the call in a stream of c. again reports that the receiver has not processed the request.
-func (p *transportPool) overStream(outer context.Context, c *streamConn, x *exchange) (again bool, err error) {
+func (p *Pool) overStream(outer context.Context, c *streamConn, x *Exchange) (again bool, err error) {
 	ctx, cancel := context.WithCancel(outer)
 	defer cancel()
 
-	x.tr.set(stageSend)
-	if x.seen != nil {
-		x.tr.connected(c.secure)
+	x.Progress.set(StageSend)
+	if x.Observe {
+		x.Progress.connected(c.secure)
 	}
 
 	first := !c.used.Swap(true)
 	var sent atomic.Bool
-	resp, err := c.cc.RoundTrip(x.call.request(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+	resp, err := c.cc.RoundTrip(x.Request.request(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteHeaders: func() { sent.Store(true) },
 		WroteRequest: func(i httptrace.WroteRequestInfo) {
 			if i.Err == nil {
-				x.tr.at.CompareAndSwap(int32(stageSend), int32(stageHeaders))
+				x.Progress.at.CompareAndSwap(int32(StageSend), int32(StageHeaders))
 			}
 		},
 	})))
 	if sent.Load() {
-		x.tr.requests++
+		x.Progress.Requests++
 	}
 
 	if err == nil {
-		x.tr.set(stageBody)
-		x.f.status, x.f.header = resp.StatusCode, resp.Header
-		if x.seen != nil {
-			x.seen.answer(resp)
-		}
-
+		x.answered(resp)
 		x.readBody(resp, cancel)
 	}
 
-	x.f.expired = errors.Is(outer.Err(), context.DeadlineExceeded)
+	x.Answer.Expired = errors.Is(outer.Err(), context.DeadlineExceeded)
 	switch {
 	case err == nil:
-		x.f.bodyErr = explain(x.f.bodyErr, first)
+		x.Answer.BodyErr = explain(x.Answer.BodyErr, first)
 		return false, nil
 	case outer.Err() != nil:
 		return false, outer.Err()
@@ -307,18 +302,20 @@ func (p *transportPool) overStream(outer context.Context, c *streamConn, x *exch
 	return isUnprocessed(err), err
 }
 
-// goAwayError means that the receiver's GOAWAY frame ended the exchange.
-type goAwayError struct {
+// GoAwayError means that the receiver's GOAWAY frame ended the exchange.
+type GoAwayError struct {
 	code        string // empty: net/http does not report it
 	unprocessed bool   // the receiver has not processed the request
 }
 
-func (e *goAwayError) Error() string {
+// Error implements error.
+func (e *GoAwayError) Error() string {
 	return strings.TrimSuffix("HTTP/2 GOAWAY with "+e.code, " with ")
 }
 
 var (
-	errUnusedStream   = errors.New("the receiver closed the HTTP/2 connection before the request")
+	// ErrUnusedStream means that the connection ended before the request was sent.
+	ErrUnusedStream   = errors.New("the receiver closed the HTTP/2 connection before the request")
 	errLostConnection = fmt.Errorf("the receiver did not answer an HTTP/2 ping: %w", io.ErrUnexpectedEOF)
 )
 
@@ -336,7 +333,7 @@ func explain(err error, first bool) error {
 	switch {
 	case strings.Contains(text, "GOAWAY"):
 		// Streams after the last one that the frame names fail with this text.
-		e := &goAwayError{unprocessed: strings.HasPrefix(text, "http2: Transport received ")}
+		e := &GoAwayError{unprocessed: strings.HasPrefix(text, "http2: Transport received ")}
 		if code := frameCode.FindStringSubmatch(text); code != nil {
 			e.code = code[1]
 		} else if first { // with another code the text would have it
@@ -345,7 +342,7 @@ func explain(err error, first bool) error {
 
 		return e
 	case strings.Contains(text, "http2: client conn not usable"), strings.Contains(text, "http2: client conn could not be established"):
-		return errUnusedStream
+		return ErrUnusedStream
 	case strings.Contains(text, "http2: client connection lost"):
 		return errLostConnection
 	}
@@ -355,10 +352,10 @@ func explain(err error, first bool) error {
 
 // isUnprocessed reports whether the receiver has certainly not processed the request.
 func isUnprocessed(err error) bool {
-	var goAway *goAwayError
+	var goAway *GoAwayError
 	var stream http2.StreamError
 	switch {
-	case errors.Is(err, errUnusedStream):
+	case errors.Is(err, ErrUnusedStream):
 		return true
 	case errors.As(err, &goAway):
 		return goAway.unprocessed
@@ -370,7 +367,7 @@ func isUnprocessed(err error) bool {
 // wantsHTTP1 reports whether the receiver has refused HTTP/2 for this request. Servers do that for NTLM and for
 // certificates that only some paths require.
 func wantsHTTP1(err error) bool {
-	var goAway *goAwayError
+	var goAway *GoAwayError
 	var stream http2.StreamError
 	return errors.As(err, &stream) && stream.Code == http2.ErrCodeHTTP11Required ||
 		errors.As(err, &goAway) && goAway.code == http2.ErrCodeHTTP11Required.String()
