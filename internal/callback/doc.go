@@ -5,7 +5,7 @@
 //	check     refuse a url that the route does not allow
 //	limits    defer the notice if the host has no free slot, the rate is used up or the breaker is open
 //	token     get an OAuth 2 access token, on routes that need one
-//	exchange  build and sign the request, send it, and read the answer
+//	exchange  build and sign the request; package transport sends it and reads the answer
 //	result    decide the outcome
 //
 // The package stores nothing: the caller writes the result to Redis. Within an attempt, a request that the receiver may
