@@ -143,6 +143,42 @@ func TestSweepFindsFirstAttemptsInACrowd(t *testing.T) {
 	}
 }
 
+// First attempts with equal scores behind retries are claimed by the next sweeps, as many as a sweep may claim.
+func TestSweepFindsFirstAttemptsWithEqualScores(t *testing.T) {
+	t.Parallel()
+	s, srv := open(t)
+	now := float64(time.Now().Add(-time.Minute).UnixMilli())
+	const firsts, limit = 100, 32
+	var crowd []redis.Z
+	for i := range 1000 {
+		crowd = append(crowd, redis.Z{Score: now + float64(i%10) + 0.5 + 0.5/256, Member: fmt.Sprintf("app1:a:b:retry%d", i)})
+	}
+
+	for i := range firsts {
+		crowd = append(crowd, redis.Z{Score: now + 5, Member: fmt.Sprintf("app1:a:b:first%d", i)})
+	}
+
+	srv.Client().ZAdd(t.Context(), s.space.Shadow(partition), crowd...)
+	from, claimed, sweeps := "", 0, 0
+	for ; claimed < firsts && sweeps < firsts; sweeps++ {
+		c, err := s.Sweep(t.Context(), partition, Lease{fmt.Sprint("t", sweeps), lease}, SweepOptions{Limit: limit, From: from})
+		if err != nil || len(c.Won) != limit || !c.More {
+			t.Fatalf("%+v, %v", c, err)
+		}
+
+		for _, w := range c.Won {
+			if strings.HasPrefix(w.Key, "app1:a:b:first") {
+				claimed++
+			}
+		}
+		from = c.Next
+	}
+
+	if claimed != firsts || sweeps > 5 {
+		t.Errorf("%d of %d first attempts were claimed in %d sweeps", claimed, firsts, sweeps)
+	}
+}
+
 // A sweep that begins with the newest notices looks for first attempts among the newest ones, and claims the oldest of them first. It
 // does so if the last sweep has found retries, even if the newest notices are none.
 func TestSweepOfTheNewestLooksForFirstAttempts(t *testing.T) {

@@ -42,15 +42,20 @@ if others then
     local due = call('ZCOUNT', KEYS[1], '-inf', ripe)
     choose(call('ZRANGE', KEYS[1], math.max(due - 32, 0), due - 1, 'WITHSCORES'))
   end
+  local skip = 0 -- the entries of the score from that were read
   for i = 1, oldest and 32 or 0 do
-    local page = call('ZRANGEBYSCORE', KEYS[1], from, ripe, 'WITHSCORES', 'LIMIT', 0, 4)
+    local page = call('ZRANGEBYSCORE', KEYS[1], from, ripe, 'WITHSCORES', 'LIMIT', skip, 4)
     choose(page)
     if n == want then break end
     -- A score tells whether an attempt is the first. So of equal scores that are not, one is read.
-    local stays = from == page[8]
-    from = #page < 8 and '0' or has[page[7]] and page[8] or '(' .. page[8]
+    local last = has[page[7]] and page[8]
+    skip = last and last == from and skip + 4 or 0
+    for j = 2, last and skip == 0 and 8 or 0, 2 do
+      if page[j] == last then skip = skip + 1 end
+    end
+    from = #page < 8 and '0' or last or '(' .. page[8]
     left = from
-    if from == '0' or stays then break end
+    if from == '0' then break end
   end
   for i = 1, count do
     if n < want and not has[names[i]] then
